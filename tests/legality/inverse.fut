@@ -77,3 +77,12 @@ entry not_inverse (n: i64) (x: f64) : f64 =
          let (s, _) = loop (s, a) = (x, 12345u32) for _i < n do
                         (s * f64.u32 (a % 9 + 1), with_inverse (\a -> a % 977 * 5) (\a -> a / 3) a)
          in s) x 1
+
+-- What the second half forgets the first one magnified: undone, errors come to nothing. An error.
+-- ==
+-- entry: forgotten
+-- input { 60i64 0.3 }
+entry forgotten (n: i64) (a: f64) : f64 =
+  #[reversible] vjp (\a -> let (_, s) = loop (x, s) = (0, 0) for i < n do
+                                          let x = if i < n / 2 then 4 * x else x / 4 + a in (x, s + f64.sin (x * a))
+                           in s) a 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from futad.ad.history.dependence import iterations_of
@@ -22,10 +23,12 @@ from futad.ad.inverse.kept import exposed
 from futad.ad.inverse.points import Points
 from futad.ad.inverse.returned import Returns, place_of
 from futad.ad.inverse.solver import LEGAL
+from futad.ad.inverse.underway import Underway, added, weights_of, zero_of
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
+    F64,
     I64,
     ONE,
     ZERO,
@@ -43,6 +46,7 @@ from futad.core.types import (
 from futad.errors import Span
 
 SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
+ON_THE_WAY = LEGAL.condition("compared on the way", "a loop that magnifies, then forgets comes back all the same")
 
 
 @dataclass(slots=True)
@@ -54,7 +58,8 @@ class Restore:
     `after` has to be, if others need it too.  `returns` has the check of the value that the return sweep ends with;
     without it that is the one that the loop began with.  `saved`: whether something of it is saved in
     each iteration.  `points`: states with which the return sweep goes on, `row`: which
-    variable of them it is.  `bits`: what is kept of it where lost bits are.
+    variable of them it is.  `bits`: what is kept of it where lost bits are.  `underway`: the sums of what it is in all
+    iterations.
     """
 
     begin: Callable[[Builder, Atom, Var], Atom]
@@ -65,6 +70,7 @@ class Restore:
     points: Points | None = None
     row: int | None = None
     bits: lost_bits.Kept | None = None
+    underway: Underway | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +218,7 @@ class Saver:
         self.pat: list[Var] = []
         self.restores: dict[int, Restore] = {}
         self.kept: dict[Var, tuple[Var, Var]] = {}
+        self.weights: dict[Atom, Var] = {}  # of elements, by their number
 
     def more(self, init: Atom, name: str) -> tuple[Var, Var]:
         """One more variable: what it is in the body, and after the loop.  Its result is still to be given."""
@@ -249,7 +256,24 @@ class Saver:
         for q in way.group:
             bits = inverse.bits.get(q)
             returns = None if bits is not None or SAME_BITS(not way.rounds) else self._returns(q)
-            self.restores[q] = Restore(inverse.begin(q), self.final[q], inverse.after[q], returns, bits=bits)
+            underway = None if returns is None else self._underway(q, returns, way.code.has(ir.WithInverse))
+            restore = Restore(inverse.begin(q), self.final[q], inverse.after[q], returns, bits=bits, underway=underway)
+            self.restores[q] = restore
+
+    def _underway(self, q: int, returns: Returns, every: bool) -> Underway | None:
+        """Add up what the iterations begin with, `every` one or some."""
+        if returns.allowed == inf or ON_THE_WAY(False):
+            return None
+        x, float_ = self.own[q], elem_of(self.own[q].type).is_float
+        weights = None
+        if float_ and isinstance(x.type, ArrayType):
+            n = self.before.size_mul(shape_of(x.type))
+            weights = self.weights[n] = self.weights.get(n) or weights_of(self.before, n)
+        kinds = [Var("total", F64), Var("size", F64)] if float_ else [Var("total", lost_bits.U64)]
+        pairs = [self.more(zero_of(v), v.name) for v in kinds]
+        self.results += added(self.head, [p for p, _ in pairs], x, self.index, weights, every)
+        ends = [v for _, v in pairs]
+        return Underway(returns, elem_of(x.type), weights, ends[0], ends[1] if float_ else None, every)
 
     def _bits(self, inverse: Inverse, functions: lost_bits.Functions, values: Sequence[Var]) -> None:
         """Undo each iteration where it is done, and keep what is lost; `values`: of `way.kept`, in the iteration."""

@@ -37,7 +37,7 @@ class Returns:
         if not t.is_float:
             differ = most(b, lambda c, u, v: c.op("to_i64", c.op("ne", u, v)), I64, x, y)
             message = f"{MISSED}: '{self.name}' differs after {{}} iterations"
-            self._assert(b, b.op("eq", differ, ZERO), message, (iterations,))
+            self.fail_unless(b, b.op("eq", differ, ZERO), message, (iterations,))
             return b.convert(F64, differ)
         infinite = Const(t, math.inf)
 
@@ -50,10 +50,11 @@ class Returns:
         limit = b.op("mul", Const(t, self.tolerance(t)), whole)
         ok = b.op("and", b.op("le", off, limit), b.op("lt", off, infinite))
         message = f"{MISSED}: '{self.name}' is off by {{}} after {{}} iterations, where {{}} is allowed"
-        self._assert(b, ok, message, (off, iterations, limit))
+        self.fail_unless(b, ok, message, (off, iterations, limit))
         return b.convert(F64, b.op("div", off, whole))
 
-    def _assert(self, b: Builder, ok: Atom, message: str, values: ir.Atoms) -> None:
+    def fail_unless(self, b: Builder, ok: Atom, message: str, values: ir.Atoms) -> None:
+        """Emit an assertion; none where everything is allowed."""
         if self.allowed != math.inf:
             b.add(ir.Stm((), ir.Assert(ok, f"{message}; {HELP}", values, self.place)))
 

@@ -174,6 +174,8 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
             head.stms[-1] = ir.Stm((xs[q],), head.stms[-1].exp)
         else:
             head.add(ir.Stm((xs[q],), ir.Alias(value)))
+        if restore.underway is not None:
+            restore.underway.add(head, xs[q], at)
     start: list[Atom] = []
     for q in carried:
         y = seeds[q]
@@ -195,6 +197,12 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
         params += bits.params
         start += bits.inits
         result += bits.results
+    underway = [r.underway for r in restores.values() if r.underway is not None]
+    for u in underway:
+        assert u.result is not None
+        params.append(u.param)
+        start.append(u.init)
+        result.append(u.result)
     for q, after in backwards.items():
         last = restores[q].last
         assert last is not None
@@ -229,6 +237,8 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
             kept_bits[q].check(s.b, inits[q], x, ends)
         elif returns is None and isinstance(x.type, ArrayType):  # a scalar is there as it was, and may be a size
             s.restored(inits[q], x)
+    for u in underway:
+        u.check(s.b, done[params.index(u.param) - 1], iterations_as_i64(s.b, bound))
     if stack is None:
         told(s, stm, bound, {xs[q].name: r for q, r in restores.items()}, points, deviations)
     for v, o in zip(captured, out[len(carried) :], strict=False):
@@ -552,9 +562,10 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
         new = first
-        if limit is not None:
+        if limit is not None or not (grown or ways.saves):
             checks(head)
-            saver = Saver(counted_loop, first.pat, head, counted, i64(limit), before, _undo(s, stm, kept))
+            most = count if limit is None else i64(limit)  # of what is saved, which is nothing without a limit
+            saver = Saver(counted_loop, first.pat, head, counted, most, before, _undo(s, stm, kept))
             saver.save(plain, saver.ways(plain))
             plain = []
             restores = saver.restores
