@@ -52,6 +52,7 @@ from futad.core.node import Range
 from futad.core.sweeps import marked
 from futad.core.type_rules import index_type
 from futad.core.types import (
+    I64,
     ONE,
     ZERO,
     AccType,
@@ -101,6 +102,7 @@ class Context:
     `not_undone`: why variables of a loop (by its first result) are not run backwards, by name.
     `slices`: arrays that are views of others, with the index.
     `leaves`: of loops whose iterations are blocks of another's (by their first result), these blocks.
+    `places`: what makes arrays of i64, which may be where iterations read and write others.
     """
 
     how: How = field(default_factory=How)
@@ -112,6 +114,7 @@ class Context:
     not_undone: dict[Var, dict[str, str]] = field(default_factory=dict)
     leaves: dict[Var, Leaf] = field(default_factory=dict)
     slices: dict[Var, tuple[Var, ir.Index]] = field(default_factory=dict)
+    places: dict[Var, ir.Stm] = field(default_factory=dict)
 
 
 def _may_repeat(index: ir.Index) -> bool:
@@ -181,6 +184,8 @@ class Scope:
                 self.ctx.mapped.update(stm.pat)
             elif self.ctx.how.keeps and isinstance(stm.exp, ir.At | ir.Alias | ir.Reshape):
                 self._slice(stm.pat[0], stm.exp)
+            if isinstance(stm.exp, ir.Map | ir.Iota):
+                self.ctx.places.update((v, stm) for v in stm.pat if elem_of(v.type) is I64)
             emitted = strip_stm(stm, self.stripped)
             if emitted is not None:
                 emitted = drop_final_updates(emitted, self.ctx.final)

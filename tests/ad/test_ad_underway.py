@@ -11,6 +11,7 @@ import futad
 from futad.errors import AssertionFailed
 from futad.legality import dropping
 from tests.support.needs import needs_cc, needs_cxx
+from tests.support.slow import slow_but
 
 # Differences grow fourfold in the first half, and are forgotten in the second one: undone, what the second half makes
 # of round-off comes to nothing in the first.  n, a: how often, and of what.
@@ -41,7 +42,7 @@ def gradients(text: str, backend: str, n: int, how: Any) -> Any:
     return futad.grad(f, argnums=1, reversible=how)(n, 0.3)
 
 
-@pytest.mark.parametrize("name", FORGETS)
+@pytest.mark.parametrize("name", slow_but(["scalar", "array", "while"], FORGETS))
 def test_what_is_forgotten_on_the_way_is_an_error(name: str) -> None:
     text = source(FORGETS[name])
     assert np.isfinite(gradients(text, "interp", 60, False))
@@ -84,10 +85,10 @@ CONSTANT = {
 
 @needs_cc
 @pytest.mark.parametrize("backend", ["interp", "c"])
-@pytest.mark.parametrize("name", CONSTANT)
+@pytest.mark.parametrize("name", slow_but(["integer", "float", "turned"], CONSTANT))
 def test_an_inverse_that_is_right_of_the_first_iteration_only(name: str, backend: str) -> None:
     f, back, start, use, how = CONSTANT[name]
-    text = source(f"(loop (x, s) = ({start}, 0) for i < n do (with_inverse ({f}) ({back}) x, s * a + {use})).1")
+    text = source(f"(loop (x, s) = ({start}, 0) for i < n do (with_inverse ({f}) ({back}) x, s + a * {use})).1")
     f = futad.compile(text, backend=backend).f
     options = {} if how is None else {"reversible": how}
     assert np.isfinite(futad.grad(f, argnums=1, reversible=False)(4, 0.3))

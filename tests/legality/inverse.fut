@@ -86,3 +86,12 @@ entry forgotten (n: i64) (a: f64) : f64 =
   #[reversible] vjp (\a -> let (_, s) = loop (x, s) = (0, 0) for i < n do
                                           let x = if i < n / 2 then 4 * x else x / 4 + a in (x, s + f64.sin (x * a))
                            in s) a 1
+
+-- Of six elements three are read, each twice.
+-- ==
+-- entry: read_twice
+-- input { 3i64 [0.3, 0.5, 0.7, 1.1, 1.3, 1.7] }
+entry read_twice (n: i64) (vs: [6]f64) : [6]f64 =
+  vjp (\vs -> let (_, s) = loop (xs, s) = (copy vs, 0) for _i < n do
+                             let ys = map (\k -> xs[(2 * k) % 6]) (iota 6) in (ys, s * 0.9 + f64.sin ys[0] * ys[5])
+              in s) vs 1

@@ -10,8 +10,8 @@ A variable of the loop as it was at the start of an iteration is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
@@ -78,7 +78,7 @@ class Undo:
     """Which loop variables may be undone: not those `closed`; with round-off if `how` is True or a tolerance, none if
     it is False; where it is `demanded`, what cannot be undone is an error.  `place`: of the loop in the
     source, if that is known.  `why` gets the reasons why variables are not undone, by name.  `functions`: where lost
-    bits may be kept, what that takes."""
+    bits may be kept, what that takes.  `places`: what makes arrays of places, around the loop."""
 
     closed: Collection[int] = ()
     how: bool | float | Literal["exact"] | None = None
@@ -86,6 +86,7 @@ class Undo:
     place: Span | None = None
     why: dict[str, str] | None = None
     functions: lost_bits.Functions | None = None
+    places: Mapping[Var, ir.Stm] = field(default_factory=dict)
 
 
 def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
@@ -182,7 +183,7 @@ def _undone(
     chained = set(chains) - set(unchanged)
     return backwards(
         loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded, undo.why,
-        undo.place, undo.functions is not None,
+        undo.place, undo.functions is not None, undo.places,
     )
 
 

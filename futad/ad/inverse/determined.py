@@ -58,7 +58,7 @@ def _satisfied(s: Solver, stm: ir.Stm) -> bool:
             return new[0] == new[1] and len(new[0]) == found and all(
                 _scope(side, new[0], lam.result) for side, lam in zip(sides, (e.then, e.orelse), strict=True)
             )
-        case ir.Map() | ir.For():
+        case ir.Map() | ir.For() if stm in s.parts:
             side, lam = s.parts[stm][-1], e.lam if isinstance(e, ir.Map) else e.body
             every = isinstance(e, ir.Map) or len(side.open) == len(e.inits)
             inside = not any(v in s.visible for v in side.found())

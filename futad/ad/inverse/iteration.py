@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -59,6 +60,7 @@ def backwards(
     why: dict[str, str] | None = None,
     place: Span | None = None,
     exactly: bool = False,
+    outer: Mapping[Var, ir.Stm] | None = None,
 ) -> list[Backwards]:
     """The `wanted` variables of a loop for which an iteration can be undone, in groups that need one another.
 
@@ -68,7 +70,7 @@ def backwards(
     undone for which it takes no more than `MAX_OPERATIONS` operations for each of them.
 
     With `exactly`, of what comes back with round-off the lost bits are kept; of floats, that is, other numbers are not
-    undone then.
+    undone then.  `outer`: what makes variables around the loop, as far as that is known.
 
     `why` gets the reason for each of the `wanted` variables that is not undone, by name.
 
@@ -83,6 +85,7 @@ def backwards(
         q for q, x in enumerate(own)
         if q not in outside and not isinstance(x.type, AccType) and not sizes_vary(x, own)
     ]
+    around: ChainMap[Var, ir.Stm] = ChainMap({**(outer or {})})
     keep: list[Var] = []
     counts: dict[Var, Var] = {}
     while any(q in open_ for q in wanted):
@@ -92,7 +95,7 @@ def backwards(
         before |= {own[q]: Var(own[q].name, own[q].type) for q in given}
         before |= {v: Var(v.name, v.type) for v in keep}
         placeholders = dict(before)
-        s = Solver(body.stms, inside, set(body.params), before, b, rounding or exactly, counts=counts)
+        s = Solver(body.stms, inside, set(body.params), before, b, rounding or exactly, None, around, counts)
         after = {q: Var(own[q].name, own[q].type) for q in open_}
         for q, v in after.items():
             s.learn(body.result[q], v)

@@ -3,7 +3,7 @@
 | statement with known result | solved for |
 |---|---|
 | `if` with known condition | what both branches can be solved for |
-| `map` | the arrays whose elements its function can be solved for |
+| `map` | the arrays whose elements its function can be solved for, or that it reads in another order (`permuted.py`) |
 | `for` with known count, `while` whose count was kept | initial values, where iterations can be undone for them |
 | a function with an inverse of its own | its arguments, by that inverse |
 | the inverse of a function | its arguments, by that function |
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from futad.ad.inverse.permuted import gathered
 from futad.ad.inverse.solver import EXACT, ROWS, Solver, rounds
 from futad.ad.tidy.live import live
 from futad.core import ir
@@ -54,6 +55,8 @@ def _map(s: Solver, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Map)
     if any(isinstance(a.type, AccType) for a in e.arrays) or not any(v in s.known for v in stm.pat):
+        return
+    if gathered(s, stm):
         return
     unknown = [(p, a) for p, a in zip(e.lam.params, e.arrays, strict=True) if s.value(a) is None]
     width = s.value(e.width)

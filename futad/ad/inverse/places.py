@@ -58,7 +58,7 @@ def _cover(s: Solver, x: Var, stm: ir.Stm) -> None:
     for p in s.stms:
         if isinstance(p.exp, ir.At) and p.pat[0] in s.known:
             pieces += [(start, count, p, way < 0) for array, (start, count, way) in _parts(s, p.exp) if array is x]
-    taken = _in_order(pieces, _poly(s, shape_of(x.type)[0]))
+    taken = _in_order(pieces, poly_of(s, shape_of(x.type)[0]))
     if not taken:  # nor for an array without elements: there is nothing to learn it from
         return
     parts: list[Atom] = []
@@ -84,14 +84,14 @@ def _parts(s: Solver, e: ir.At) -> Iterator[tuple[Atom, tuple[Poly, Poly, int]]]
         return
     (i,) = e.index
     i = i if isinstance(i, Range) else Range(i, ONE, ONE)
-    start, count, stride = _poly(s, i.start), _poly(s, i.count), _direction(i)
+    start, count, stride = poly_of(s, i.start), poly_of(s, i.count), _direction(i)
     while stride:
         yield e.array, (start if stride > 0 else plus(plus(start, count, -1), constant(1)), count, stride)
         below = s.defined(e.array, ir.At)
         if not isinstance(below, ir.At) or len(below.index) != 1 or not isinstance(below.index[0], Range):
             return
         e, i = below, below.index[0]
-        start = plus(_poly(s, i.start), start, _direction(i))
+        start = plus(poly_of(s, i.start), start, _direction(i))
         stride *= _direction(i)
 
 
@@ -185,7 +185,7 @@ def _element(s: Solver, a: Atom, index: ir.Index, by: ir.Stm | None) -> Atom | N
 
 
 def _slots(s: Solver, index: ir.Index) -> _Slots:
-    return tuple([i if isinstance(i, Range) else _poly(s, i) for i in index])
+    return tuple([i if isinstance(i, Range) else poly_of(s, i) for i in index])
 
 
 def _is_there(s: Solver, index: ir.Index, slots: _Slots) -> bool:
@@ -223,7 +223,7 @@ def _of_operands(s: Solver, e: ir.Exp, at: _Slots) -> Iterator[tuple[Atom, _Slot
         case ir.Concat() if not isinstance(at[0], Range):
             start: Poly = {}
             for k, b in enumerate(e.arrays):
-                size = _poly(s, shape_of(b.type)[0])
+                size = poly_of(s, shape_of(b.type)[0])
                 here = plus(at[0], start, -1)
                 if (k == 0 or _at_least(here, 0)) and (k == len(e.arrays) - 1 or _at_least(plus(size, here, -1), 1)):
                     yield b, (here, *at[1:])
@@ -233,12 +233,12 @@ def _of_operands(s: Solver, e: ir.Exp, at: _Slots) -> Iterator[tuple[Atom, _Slot
             out: list[Poly | Range] = []
             for i in e.index:
                 if not isinstance(i, Range):
-                    out.append(_poly(s, i))
+                    out.append(poly_of(s, i))
                     continue
                 inside = left.pop(0) if left else i
                 if isinstance(inside, Range):
                     return
-                out.append(plus(_poly(s, i.start), times(_poly(s, i.stride), inside)))
+                out.append(plus(poly_of(s, i.start), times(poly_of(s, i.stride), inside)))
             yield e.array, (*out, *left)
 
 
@@ -256,17 +256,17 @@ def _of_result(s: Solver, e: ir.Exp, array: Var, at: _Slots) -> Iterator[_Slots]
             for b in e.arrays:
                 if b is array:
                     yield (plus(at[0], start), *at[1:])
-                start = plus(start, _poly(s, shape_of(b.type)[0]))
+                start = plus(start, poly_of(s, shape_of(b.type)[0]))
         case ir.At() if e.array is array and len(e.index) <= len(at):
             out: list[Poly | Range] = []
             for i, here, n in zip(e.index, at, shape_of(array.type), strict=False):
                 if isinstance(here, Range):
                     return
                 if not isinstance(i, Range):
-                    if _poly(s, i) != here:
+                    if poly_of(s, i) != here:
                         return
                     continue
-                place = _within(s, i, here, _poly(s, n))
+                place = _within(s, i, here, poly_of(s, n))
                 if place is None:
                     return
                 out.append(place)
@@ -278,7 +278,7 @@ def _within(s: Solver, i: Range, at: Poly, size: Poly) -> Poly | None:
     """The position in a slice, of an array of that size, of the element that the array has at `at`."""
     if not _direction(i):
         return None
-    start, count = _poly(s, i.start), _poly(s, i.count)
+    start, count = poly_of(s, i.start), poly_of(s, i.count)
     first, end = start, plus(start, count)  # the lowest position of the slice, and the one after the highest
     here = plus(at, start, -1)
     if i.stride.value < 0:
@@ -298,11 +298,11 @@ def _apart(s: Solver, at: _Slots, index: ir.Index) -> bool:
     """Whether two places differ in a dimension that both fix, by a constant."""
     for x, i in zip(at, index, strict=False):
         if not isinstance(x, Range) and not isinstance(i, Range):
-            if _differ(plus(x, _poly(s, i), -1), 64):
+            if _differ(plus(x, poly_of(s, i), -1), 64):
                 return True
-            a, b = _narrow(s, x), _narrow(s, _poly(s, i))
+            a, b = _narrow(s, x), _narrow(s, poly_of(s, i))
             if a is not None and b is not None and a.type is b.type:
-                if _differ(plus(_poly(s, a), _poly(s, b), -1), elem_of(a.type).bits):
+                if _differ(plus(poly_of(s, a), poly_of(s, b), -1), elem_of(a.type).bits):
                     return True
     return False
 
@@ -343,13 +343,13 @@ def _code(s: Solver, slots: _Slots) -> ir.Index | None:
     return tuple(out)
 
 
-def _poly(s: Solver, a: Atom) -> Poly:
+def poly_of(s: Solver, a: Atom) -> Poly:
     """An integer as a polynomial of variables of its type, modulo 2^bits."""
     if isinstance(a, Const):
         return constant(a.value)
     e = s.defined(a, ir.Op)
     if isinstance(e, ir.Op) and elem_of(a.type).is_integral and e.op in ("add", "sub", "mul"):
-        x, y = _poly(s, e.args[0]), _poly(s, e.args[1])
+        x, y = poly_of(s, e.args[0]), poly_of(s, e.args[1])
         return times(x, y) if e.op == "mul" else plus(x, y, 1 if e.op == "add" else -1)
     assert isinstance(a, Var)
     return {(a,): 1}

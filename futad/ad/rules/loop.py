@@ -288,7 +288,7 @@ def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
     functions = None
     if how == "exact" and NO_DERIVATIVE(not s.ctx.how.tangents and not s.ctx.how.adjoints):
         functions = s.ctx.how.functions
-    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions)
+    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions, s.ctx.places)
 
 
 def _as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
