@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from futad.ad.history.save import Saver, Ways
+from futad.core.types import ArrayType
 from futad.pipeline import compile_program
 from futad.source import load_program
 from tests.support.paths import ROOT
@@ -18,7 +19,8 @@ def test_saves_is_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def compared(self: Saver, which: Sequence[int], ways: Ways) -> None:
         save(self, which, ways)
-        found.append((ways.saves, bool(self.params)))
+        arrays = any(isinstance(p.type, ArrayType) for p in self.params)  # and sums, where it is undone with round-off
+        found.append((ways.saves, arrays))
 
     monkeypatch.setattr(Saver, "save", compared)
     for name in ("inverse", "loops"):
