@@ -138,6 +138,7 @@ def in_lanes(body: Sequence[ir.Stmt]) -> bool:
     return any(
         isinstance(s, ir.Blocks | ir.VectorisedFor | ir.While)
         or (isinstance(s, ir.For) and (s.independent or s.step > 1))
+        or (isinstance(s, ir.If) and in_lanes(s.then))
         for s in body
     )
 

@@ -57,6 +57,7 @@ from futad.target import Target
 
 if TYPE_CHECKING:
     from futad.imp.carried import Cell
+    from futad.imp.loops.schedule import Before
     from futad.imp.rows import RowProduct
     from futad.rewrite.choices import Nest
 
@@ -96,8 +97,7 @@ class Lowerer(Unchecked):
         self.program, self.target, self.consumed = program, target, consumed_vars(program)
         self.calls, self.separate, self.recursive = separate_functions(program)
         self.places: list[FailureSite] = []
-        self.sites = Sites()
-        self.slots = self.names = 0
+        self.sites, self.slots, self.names, self.nests = Sites(), 0, 0, 0  # nests: maps and folds around this
         self.pieces: dict[ir.Pieces, Nest] = {}  # of nests that a schedule asks of
         self.reset()
 
@@ -111,11 +111,10 @@ class Lowerer(Unchecked):
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
         self.lets: dict[str, Expr] = {}  # what variables that `let` made stand for
         self.sizes: set[Expr] = set()  # known not to be negative
-        # Index and size, divisor and condition: checks that have been passed here.
-        self.checked: dict[tuple[Expr, Expr], None] = {}
+        self.checked: dict[tuple[Expr, Expr], None] = {}  # checks passed: index and size, divisor and condition
         self.packed: dict[Atom, tuple[str, Expr]] = {}  # right factors that are packed: where, and if what holds
+        self.before: Before = {}  # loops, before they were scheduled
         self.in_parallel = self.in_frame = False  # in a function whose arrays lie in slots of each activation
-        self.nests = 0  # maps and folds around what is being lowered
 
     @property
     def shares(self) -> bool:

@@ -209,7 +209,11 @@ class SoacLoop:
         lo.out.pop()
         # All iterations read and write the arrays, one after the other unless they only add to them.
         asked = lo.nest(self.stm)
-        lo.out += scheduled(MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked))
+        before = lo.before if lo.nests == 1 else None
+        made = scheduled(MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked, before))
+        if before is None:
+            lo.before[made[0]] = made, loop
+        lo.out += made
 
     def elements_of_results(self, var: str) -> set[tuple[str, Expr]]:
         """Where iteration `var` puts its elements of results that have no rows: pointers and places."""

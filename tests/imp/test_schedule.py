@@ -28,6 +28,7 @@ def of(loop: ir.For, target=C, folds=frozenset()) -> MapLoop:
 
 CALLS = ("exp", "sin", "cos", "log", "tan", "sqrt", "atan")
 PROGRAMS = {
+    "short-inner-loops": "[n][m] (a: [n][m]f64): [n]f64 = map (\\r -> f64.exp (f64.tanh (f64.sum r))) a",
     "index-set-splitting": "[n] (xs: [n]f64): [n]f64 = tabulate n (\\i -> xs[if i + 1 < n then i + 1 else i + 1 - n])",
     "checks-first": """[n] (xs: [n]i64): [n]f64 =
       map (\\x -> let y = assert (x > 0) (f64.i64 x) in f64.exp y + f64.sin y + f64.log y) xs""",

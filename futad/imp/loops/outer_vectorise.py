@@ -49,7 +49,7 @@ def outer_vectorised(
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return refused("there is no loop inside")
     body = if_converted(body, folds)
-    shape = _Shape(loop.var, folds, {loop.var})
+    shape = Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
     if not shape.carried:
@@ -57,6 +57,11 @@ def outer_vectorised(
     most = max((cost(f.body) for f in statements(body) if isinstance(f, ir.For)), default=0)
     if shape.gathers and most < MUCH and not asked:
         return refused("lanes would gather and scatter for little to compute")
+    return in_blocks(loop, body, shape)
+
+
+def in_blocks(loop: ir.For, body: list[ir.Stmt], shape: Shape) -> ir.Blocks | None:
+    """The loop in blocks, if nothing but what the body is forbids that."""
     # What the map itself reduces is seen by nothing inside.
     if not UNSEEN(not shape.partials & shape.mentioned):
         return None
@@ -69,7 +74,7 @@ def outer_vectorised(
 
 
 @dataclass(slots=True)
-class _Shape:
+class Shape:
     """What the body of a map does that folds into the arrays `folds`.  `varying`: scalars that differ between
     iterations; `made`: all that the body declares; `arrays`: what an iteration has for itself, and `sizes` in bytes;
     `gathers`: in an inner loop arrays are read or written at places that differ between iterations; `scatter_adds`: how

@@ -22,6 +22,7 @@ from futad.imp.loops.distribute import distributed
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
+from futad.imp.loops.short_loops import short_inside
 from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
@@ -31,6 +32,9 @@ from futad.rewrite.choices import Choice, Nest
 from futad.rewrite.words import nearest
 from futad.target import Target
 
+Before = dict[Stmt, tuple[list[Stmt], ir.For]]
+"""What was made of loops, and the loops as they were, by the first statement of what was made."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapLoop:
@@ -38,7 +42,8 @@ class MapLoop:
 
     Its iterations can run in any order but for additions to memory, folds of scalars, and what they do to the arrays
     that it `folds` into (pointers).  `name` makes names of variables; `elements`: where an iteration, by its variable,
-    puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.
+    puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.  `before`: of
+    an outermost one, the loops inside as they were.
     """
 
     loop: ir.For
@@ -47,6 +52,7 @@ class MapLoop:
     elements: Callable[[str], Set[tuple[str, Expr]]]
     folds: Set[str] = frozenset()
     nest: Nest | None = None
+    before: Before | None = None
 
     def asked(self, name: str) -> tuple[int, ...] | None:
         """The numbers with which a transformation is asked for; None if it is not."""
@@ -113,6 +119,8 @@ def _first(m: MapLoop, nest: Nest, schedules: Sequence[Schedule]) -> list[Stmt] 
 def _why_not(m: MapLoop, s: Schedule) -> str:
     if s.when(m):
         return "it is not of the form that this is for, or would not gain"
+    if s.when is _outermost and m.before is None:
+        return "it is inside another nest"
     if m.folds:
         return "its iterations continue a fold of arrays, one after the other"
     return "its rows are not written in vector lanes" if s.when is _writes_lanes else f"not for {m.target.name}"
@@ -120,6 +128,21 @@ def _why_not(m: MapLoop, s: Schedule) -> str:
 
 def _rest(m: MapLoop, schedules: Sequence[Schedule]) -> Then:
     return lambda loop: scheduled(replace(m, loop=loop), schedules)
+
+
+def _as_it_was(body: list[Stmt], before: Before) -> list[Stmt]:
+    """A body with the loops inside as they were before they were scheduled."""
+    out: list[Stmt] = []
+    k = 0
+    while k < len(body):
+        made, loop = before.get(body[k], ([], None))
+        if loop is not None and body[k : k + len(made)] == made:
+            out.append(replace(loop, body=accumulations(_as_it_was(loop.body, before))))
+            k += len(made)
+        else:
+            out.append(body[k].map_bodies(lambda inside: _as_it_was(inside, before)))
+            k += 1
+    return out
 
 
 # --- when -----------------------------------------------------------------------------------------------------
@@ -145,7 +168,24 @@ def _outer_lanes(m: MapLoop) -> bool:
     return m.target.outer_lanes and m.target.reassociates
 
 
+def _outermost(m: MapLoop) -> bool:
+    return m.before is not None and _jams(m) and _outer_lanes(m)
+
+
 # --- what -----------------------------------------------------------------------------------------------------
+
+
+def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
+    assert m.before is not None
+    with asking():  # why it is not in lanes anyway
+        if across(m.loop, m.target.reassociates) or _outer_vectorise(m, then):
+            return None
+    body = accumulations(_as_it_was(m.loop.body, m.before))
+    found = short_inside(m.loop, body, m.folds, m.asked("short-inner-loops") is not None)
+    if found is None:
+        return None
+    blocks, short = found
+    return [blocks] if short == ir.TRUE else [ir.If(short, [blocks], then(m.loop))]
 
 
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -209,6 +249,7 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 SCHEDULES = [
+    Schedule("short-inner-loops", _outermost, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
     Schedule("checks-first", _jams, _checks_first),
     Schedule("vector-lanes", _any_order, _in_lanes, (1, 32)),
@@ -234,7 +275,7 @@ SHORT = {
     "jam": "unroll-and-jam", "rows": "rows-of-products", "tiles": "overlapped-tiling", "parallel": "parallel-nests",
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
-    "split": "index-set-splitting",
+    "split": "index-set-splitting", "short": "short-inner-loops",
 }  # fmt: skip
 
 
