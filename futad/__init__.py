@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from futad import scipy as scipy
     from futad import strategies, testing
+    from futad import torch as torch
     from futad.api.bind import bind
     from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jmp, jvp, mjp, value_and_grad, vjp, vmap
     from futad.api.program import Function, Program, compile, load
@@ -59,7 +60,7 @@ _NAMES = {
     "futad.runtime.shapes": ("Spec",),
     "futad.runtime.values": ("Record",),
 }  # fmt: skip
-_MODULES = ("errors", "scipy", "strategies", "testing")
+_MODULES = ("errors", "scipy", "strategies", "testing", "torch")
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 

@@ -27,7 +27,7 @@ from futad.core.budget import Budget, budgeted
 from futad.core.measures import Measured
 from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
 from futad.runtime.exchange import DeviceArray
-from futad.runtime.ffi import copy_into
+from futad.runtime.ffi import CLibrary, copy_into
 from futad.target import Target, target_of
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class Executable:
         try:
             return list(self._takes(self._ready(), flat).run(name, flat))
         except (Error, MemoryError, ValueError) as e:
-            raise self._explained(e) from None
+            raise self.explained(e) from None
 
     def run_into(self, name: str, flat: Sequence[Any], outs: Sequence[np.ndarray[Any, Any] | None]) -> None:
         """As `run`, the results written to `outs`, writeable arrays of their dtypes; None for one that is not wanted.
@@ -204,7 +204,15 @@ class Executable:
             else:
                 copy_into(list(executor.run(name, flat)), outs)
         except (Error, MemoryError, ValueError) as e:
-            raise self._explained(e) from None
+            raise self.explained(e) from None
+
+    def at_once(self) -> CLibrary | None:
+        """The compiled library that runs calls from now on, if that is what does."""
+        made = self._executor
+        if made is None or isinstance(made, backends.Soon):
+            return None
+        library = getattr(made, "compiled", made)
+        return library if type(library) is CLibrary else None
 
     def _takes(self, executor: backends.Executor, flat: Sequence[Any]) -> backends.Executor:
         """The executor, which runs calls with such arguments.  Raises UsageError."""
@@ -216,7 +224,7 @@ class Executable:
                 )
         return executor
 
-    def _explained(self, e: Error | MemoryError | ValueError) -> BaseException:
+    def explained(self, e: Error | MemoryError | ValueError) -> BaseException:
         """What callers see of an exception."""
         if isinstance(e, Error):
             e.locate(self.texts)

@@ -13,7 +13,7 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -87,7 +87,7 @@ class _Frame:
         self.pointers_address = pointers.ctypes.data
         self.raw = np.zeros((max(1, len(f.results)), stride), np.int64)
         self.raw_address = self.raw.ctypes.data
-        numbers = [words[:1].view(t.dtype) for words, (t, _) in zip(self.raw, f.results, strict=False)]
+        numbers = [words[:1].view(t.dtype)[:1] for words, (t, _) in zip(self.raw, f.results, strict=False)]
         self.results = [(t.dtype, rank, n) for (t, rank), n in zip(f.results, numbers, strict=True)]
         self.single = numbers[0] if len(numbers) == 1 and not f.results[0][1] else None  # all there is is a number
         scalars = np.zeros(max(1, len(f.params)), np.int64)
@@ -112,6 +112,14 @@ class _Frame:
                 self.pointers[i] = _address(a)
             i += 1
         return keep
+
+    def fill_at(self, args: Sequence[Any]) -> None:
+        """As `fill`, arrays being given by their addresses."""
+        for i, ((_, rank), a) in enumerate(zip(self.kinds, args, strict=True)):
+            if rank == 0:
+                self.scalars[i][0] = a
+            else:
+                self.pointers[i] = a
 
 
 def _in_object(x: np.ndarray[Any, Any]) -> int:
@@ -311,7 +319,22 @@ class CLibrary:
                 if out is not None and out.size:
                     ctypes.memmove(_address(out), words[0] if rank else number.ctypes.data, out.nbytes)
 
-    def _call(self, name: str, args: Sequence[Any]) -> tuple[_Context, _Frame, float]:
+    def run_at(self, name: str, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+        """As `run`, an array among the arguments being given by its address, and numbers among the results being arrays
+        of rank 0: for those who have arrays of another library."""
+        with self._lock:
+            context, frame, _ = self._call(name, args, _Frame.fill_at)
+            if frame.single is not None:
+                return [frame.single.reshape(()).copy()]
+            return [
+                _array(context, dtype, words[0], words[1], tuple(words[2 : 2 + rank])) if rank
+                else number.reshape(()).copy()
+                for (dtype, rank, number), words in zip(frame.results, frame.raw.tolist(), strict=False)
+            ]  # fmt: skip
+
+    def _call(
+        self, name: str, args: Sequence[Any], fill: Callable[[_Frame, Sequence[Any]], Any] = _Frame.fill
+    ) -> tuple[_Context, _Frame, float]:
         """Run an entry's code; what it has made lies in the context and the frame until the next call, so the lock is
         held.  The seconds that it took."""
         frame = self._frames.get(name)
@@ -320,7 +343,7 @@ class CLibrary:
         context = self._context
         if context.waiting:
             context.to_slots()
-        keep = frame.fill(args)
+        keep = fill(frame, args)
         start = perf_counter()
         code = frame.call(context.address, frame.pointers_address, frame.raw_address)
         seconds = perf_counter() - start

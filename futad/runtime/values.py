@@ -125,6 +125,10 @@ class Signature:
         raw = flatten_value(etype, value, name, self.entry.name)
         return [_to_leaf(v, leaf, False) for v, leaf in zip(raw, self.params[first : first + len(raw)], strict=True)]
 
+    def converted(self, k: int, value: Any) -> Any:
+        """Component `k` of the arguments, converted.  Raises as `flatten`."""
+        return _to_leaf(value, self.params[k], False)
+
     def bind(self, leaves: list[Any]) -> list[Any]:
         """Size arguments found from the shapes of exact leaf values, followed by those values."""
         sizes: dict[int, tuple[int, str]] = {}
@@ -450,7 +454,9 @@ def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
     except Exception as e:  # the other library's own complaint is what the user needs
-        raise DtypeError(f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}") from None
+        hint = "futad.torch.function(f) takes tensors with gradients" if hasattr(value, "requires_grad") else None
+        message = f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}"
+        raise DtypeError(message, hint=hint) from None
     raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {_describe(value)}")
 
 
