@@ -127,7 +127,8 @@ def one_run() -> dict[str, Any]:
     m = futad.compile(PROGRAM, backend="multicore")
     m.value(1, 0.5)
     executor: Any = m._executable.executor()
-    threads = executor.library.futad_pool_set_threads
+    library = executor.lib if hasattr(executor, "lib") else executor.library  # from the cache, or compiled now
+    threads = library.futad_pool_set_threads
     out: dict[str, Any] = {}
     for entry in BARS:
 
