@@ -273,20 +273,20 @@ class Watching(Lowerer):
             case core.ArgSort() | core.Contraction():
                 self.made(values[0], since)
             case core.Copy(a):
-                if not _alike(values[0], self.before(before, a)):
+                if not _alike(values[0], self.operand_before(before, a)):
                     self.made(values[0], since)
             case core.Update(array, index, value):
-                whole, was = values[0], self.before(before, array)
+                whole, was = values[0], self.operand_before(before, array)
                 if isinstance(whole, View) and isinstance(whole.base, Mem):
                     part = indexed(self, whole, index, None)
-                    self.holds(part, self.before(before, value), since)
+                    self.holds(part, self.operand_before(before, value), since)
                     self.stays(whole, was, since)
             case core.Concat(arrays=arrays):
                 at: Expr = ZERO
                 whole = values[0]
                 assert isinstance(whole, View)
                 for a in arrays if isinstance(whole.base, Mem) else ():
-                    piece = self.before(before, a)
+                    piece = self.operand_before(before, a)
                     assert isinstance(piece, View)
                     self.holds(View(whole.base, whole.place((at,)), whole.strides, piece.shape), piece, since)
                     at = add(at, piece.shape[0])
@@ -294,9 +294,9 @@ class Watching(Lowerer):
                 whole = values[0]
                 for i, a in enumerate(elems):
                     if isinstance(whole, View):
-                        self.holds(whole.row((ir.num(i),)), self.before(before, a), since)
+                        self.holds(whole.row((ir.num(i),)), self.operand_before(before, a), since)
 
-    def before(self, values: dict[Var, Value], a: Atom) -> Value:
+    def operand_before(self, values: dict[Var, Value], a: Atom) -> Value:
         """What an operand was when its statement began."""
         return values[a] if isinstance(a, Var) else self.value(a)
 

@@ -46,6 +46,27 @@ def if_array(b, s, xs, c):
     return b.emit(ir.If(b.op("lt", zero(F64), c), b.body(lambda q: [square(q, xs)]), b.body(lambda q: [xs])))
 
 
+@case(["[n]f64", "f64", "f64"], normal(4), 0.7, -0.3)
+def tasks(b, s, xs, c, unused):
+    """An array that both read, a scalar that one does, results of both kinds, an argument of neither."""
+    first = b.body(lambda q: [q.op("mul", total(q, square(q, xs)), c), xs])
+    second = b.body(lambda q: [square(q, xs)])
+    return b.emit(ir.Par(first, second))
+
+
+@case(["[n]f64", "f64"], normal(3), 0.6)
+def tasks_in_map_and_tasks(b, s, xs, c):
+    def f(q, x):
+        def inner(z):
+            one_more = z.body(lambda y: [y.op("sin", x)])
+            return z.emit(ir.Par(one_more, z.body(lambda y: [y.op("mul", x, c)])))
+
+        a, d, e = q.emit(ir.Par(q.body(inner), q.body(lambda z: [z.op("exp", c)])))
+        return [q.op("mul", q.op("mul", a, d), e)]
+
+    return b.map_(f, xs)
+
+
 @case(["f64", "f64"], 0.3, 1.2)
 def for_scalar(b, s, x, c):
     body = b.lambda_([("i", I64), ("x", F64)], lambda q, i, x: [q.op("mul", q.op("sin", x), c)])

@@ -89,6 +89,9 @@ class _Unroller:
                 return ir.Map(e.width, self.atoms(e.arrays), self.lam(e.lam, flags))
             case ir.If():
                 return ir.If(e.cond, self.lam(e.then, flags), self.lam(e.orelse, flags))
+            case ir.Par():
+                k = len(e.first.result)
+                return ir.Par(self.lam(e.first, flags[:k]), self.lam(e.second, flags[k:]))
             case ir.For():
                 return ir.For(e.bound, self.starts(e.inits, flags), self.lam(e.body, flags))
             case ir.While() if not flags[0]:

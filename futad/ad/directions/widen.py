@@ -73,6 +73,8 @@ def _flow(s: ir.Stm, varied: set[Var]) -> list[bool]:
         case ir.If() if not any(in_set((e.cond,), varied)):
             sides = [_body(lam, (), varied) for lam in (e.then, e.orelse)]
             return [a or b for a, b in zip(*sides, strict=True)]
+        case ir.Par():
+            return [f for lam in e.lambdas() for f in _body(lam, (), varied)]
         case ir.For() if not any(in_set((e.bound,), varied)):
             return _fixed_point(lambda f: _body(e.body, [False, *f], varied), in_set(e.inits, varied))
         case ir.While():
@@ -287,6 +289,9 @@ class _Widener:
                 return ir.Map(e.width, arrays, self.lam(e.lam, flags))
             case ir.If() if not v(e.cond):
                 return ir.If(e.cond, self.lam(e.then, flags), self.lam(e.orelse, flags))
+            case ir.Par():
+                k = len(e.first.result)
+                return ir.Par(self.lam(e.first, flags[:k]), self.lam(e.second, flags[k:]))
             case ir.For() if not v(e.bound):
                 inits = tuple([self.maybe(b, a, f) for a, f in zip(e.inits, flags, strict=True)])
                 return ir.For(e.bound, inits, self.lam(e.body, flags))
