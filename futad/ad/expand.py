@@ -17,6 +17,7 @@ from futad.ad.directions.widen import CannotWiden, all_directions
 from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
 from futad.ad.inverse.lost_bits import Functions
+from futad.ad.kept import NO_DERIVATIVE, ONE_DIRECTION
 from futad.ad.registry import using
 from futad.ad.reverse import Apart, How, expand_vjp
 from futad.ad.rules.custom import Plain
@@ -110,7 +111,11 @@ class _Expander(ir.Renamer):
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
-            keeps = self.keeps and not any(self.around.values()) and not e.many and e.lam.has(ir.Call)
+            keeps = (
+                e.lam.has(ir.Call)
+                and NO_DERIVATIVE(self.keeps and not any(self.around.values()))
+                and ONE_DIRECTION(not e.many)
+            )
             how = How(
                 self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside,
                 keeps=keeps, functions=self.functions,

@@ -19,17 +19,19 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir
 from futad.core.types import I64, REC, ZERO, Atom, Const, Prim, Var, shape_of
-from futad.fires import Transformation
 from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.ad.reverse import Scope
 
-RECORDS = Transformation(
+RECORDS = Legality(
     "records",
     "what calls gave is kept for the return sweep, all else is computed again",
     worth="gradients of recursive functions at a constant factor: `benchmarks/recursion.py`, with `#[again]` beside",
 )
+NO_DERIVATIVE = RECORDS.condition("no derivative around", "what keeps records and reads them has no derivatives")
+ONE_DIRECTION = RECORDS.condition("one direction", "the sweep of each direction reads the one record")
+SIZES_BEFORE = RECORDS.condition("sizes with their arrays", "an array is read before its size is known")
 
 PARTS = Legality(
     "parts-of-adjoints",
@@ -69,7 +71,8 @@ def calls(e: ir.Exp) -> bool:
 
 def _kept(s: ir.Stm) -> bool:
     """Whether what the statement gives is in the record: what calls gave, and what takes longer to compute than to
-    keep, which are folds' scalars, and all of loops and of what has a loop for each element."""
+    keep, which are folds' scalars, and all of loops and of what has a loop for each element.  It is right to keep
+    anything else, or nothing: a call that is made again makes a record again, and the first one is none then."""
     e = s.exp
     if calls(e) or isinstance(e, ir.Loop | ir.MatMul | ir.Contraction | ir.Hist | ir.ArgSort):
         return True
@@ -106,7 +109,7 @@ def cut(
         mine = [v for v in s.pat if v in used]
         if not mine:
             continue
-        if _kept(s) or not sizes.isdisjoint(s.pat):
+        if _kept(s) or not SIZES_BEFORE(sizes.isdisjoint(s.pat)):
             values += mine
             sizes.update(n for v in mine for n in shape_of(v.type))
             used.update(n for v in mine for n in shape_of(v.type) if isinstance(n, Var))
@@ -152,4 +155,7 @@ def _silent_scope(lam: ir.Lambda) -> ir.Lambda:
 
 
 
-__all__ = ["APART", "NO_RECORD", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished", "mark"]
+__all__ = [
+    "APART", "NO_DERIVATIVE", "NO_RECORD", "ONE_DIRECTION", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished",
+    "mark",
+]  # fmt: skip

@@ -19,11 +19,12 @@ LEGAL = Legality(
     worth="rows of an array of ten matrices are in range, and apart: `benchmarks/recursion.py --only lstm`",
 )
 ALWAYS = LEGAL.condition("one constant", "other calls have other values")
+INSIDE = LEGAL.condition("no entry", "it is called from outside of the program with any values")
 
 
 def constant_arguments(program: Program) -> Program:
     """The program with such parameters replaced in bodies and types; the same one if there are none."""
-    names = [n for n in recursive(program) if program.funs[n].entry is None]
+    names = [n for n in recursive(program) if INSIDE(program.funs[n].entry is None)]
     if not names:
         return program
     given: dict[Var, list[Atom]] = {p: [] for n in names for p in program.funs[n].body.params}

@@ -2,6 +2,9 @@
 
 Two tasks run at once if a recursive function is called in one of them, or if both loop and neither has anything in it
 that runs in parallel itself: the elements of arrays make better use of many threads than two tasks do.
+
+Tasks in order give what they give at once (`one_after_the_other`), so both passes are right for all programs, and have
+no conditions.
 """
 
 from __future__ import annotations

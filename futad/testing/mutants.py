@@ -7,6 +7,7 @@ A condition (`futad.legality`) is dropped, a program compiled and run, and the m
 - a pass makes IR that does not check, or the compiler stops with an internal error, or
 - a result differs from what the interpreter makes of the program as it was lowered, after core passes by the
   interpreter, else on `c`, `multicore` or `emulated`, or
+- a record is left that nothing has read, or
 - checked execution (docs/checking.md) stops at a wrong binding, or
 - the compiled program crashes, or does not end.
 
@@ -34,6 +35,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -47,7 +49,7 @@ from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter, TooLong
 from futad.core.types import ArrayType, Const, Prim, elem_of
-from futad.errors import Error, ExecutionError, InternalError
+from futad.errors import BackendError, Error, ExecutionError, InternalError
 from futad.target import TARGETS
 from futad.testing.blocks import read_test_file
 from futad.testing.freeze import BACKENDS, ROOT, digest, programs
@@ -106,7 +108,9 @@ def load(
         every = [c for t in legality.load_all() for c in t.conditions.values()]
         before = {str(c): c.refusals for c in every}
         try:
-            item.emitted = {b: digest(_emitted(core, b, lambda *_: None)) for b in backends}
+            for b in backends:
+                with suppress(BackendError):  # devices run no recursive functions
+                    item.emitted[b] = digest(_emitted(core, b, lambda *_: None))
         except Exception:  # noqa: S112  (what does not compile finds nothing)
             continue
         item.refused = {str(c): c.refusals - before[str(c)] for c in every if c.refusals > before[str(c)]}
@@ -364,6 +368,8 @@ def _differs(item: Item, executor: Any, backend: str) -> str | None:
         for v, got, was in zip(item.core.funs[name].body.params, given, args, strict=True) if executor.fresh else ():
             if not np.array_equal(got, was, equal_nan=np.asarray(was).dtype.kind == "f"):
                 return f"argument '{v.name}' overwritten on {backend}: {name}"
+        if isinstance(executor, Interpreter) and executor.records.left:
+            return f"records that nothing reads on {backend}: {name}"
         if executor.fresh and _shared(results):
             return f"results share memory on {backend}: {name}"
         for k, (got, want) in enumerate(zip(results, expected, strict=True)):

@@ -57,6 +57,13 @@ def test_what_all_calls_are_given(again, first, second, fires):
     assert Interpreter(done).run("main", args) == Interpreter(program).run("main", args)
 
 
+def test_an_entry_has_callers_that_nobody_sees():
+    program = parse_program(TEXT.format(again="n_1", first="10i64", second="10i64").replace('"f", [n_11', '"f", [10i64'))
+    assert constant_arguments(program) is not program
+    program.funs["f"].entry = object()
+    assert constant_arguments(program) is program
+
+
 def test_functions_that_pass_on_what_they_are_given():
     """Of each other: a constant for both, or for none."""
     text = """

@@ -10,10 +10,19 @@ from futad.ad.rules.records import call_with_record
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.types import Atom, Const, Prim, Var, subst_type, zero
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
     from futad.ad.reverse import Scope
+
+SLOPES = Legality(
+    "slopes",
+    "scopes around calls return the derivatives of a result as well, which the return sweep multiplies",
+    worth="scopes are run once that both sweeps would run: `benchmarks/tasks.py`, its gradient",
+)
+ONE_ADJOINT = SLOPES.condition("one adjoint", "the derivatives of one result are multiplied, and the others' are lost")
+NUMBERS = SLOPES.condition("numbers of its type", "what is added to an array is no number times an adjoint")
 
 
 def _call_jvp(t: Tangents, stm: ir.Stm) -> None:
@@ -67,7 +76,9 @@ def branch_with_gradient(s: Scope, emitted: ir.Stm, adjoints: Sequence[Atom | No
     [Gradients in one pass] in `calls.py`).  False where that is not so, or another variable than floats is involved."""
     e = emitted.exp
     at = [k for k, y in enumerate(adjoints) if y is not None]
-    if not isinstance(e, ir.If) or len(at) != 1 or not any(lam.has(ir.Call) for lam in (e.then, e.orelse)):
+    if not isinstance(e, ir.If) or not at or not any(lam.has(ir.Call) for lam in (e.then, e.orelse)):
+        return False
+    if not ONE_ADJOINT(len(at) == 1):
         return False
     t = emitted.pat[at[0]].type
     if not isinstance(t, Prim) or not t.is_float:
@@ -81,8 +92,9 @@ def branch_with_gradient(s: Scope, emitted: ir.Stm, adjoints: Sequence[Atom | No
         side.back(tape)
         sides.append((side, lam.result))
     changed = list(dict.fromkeys(v for side, _ in sides for v in side.outside()))
-    if any(v.type is not t for v in changed):
+    if not NUMBERS(all(v.type is t for v in changed)):
         return False
+    SLOPES.fired()
     bodies = []
     for side, results in sides:
         slopes = [side.adj.get(v, zero(t)) for v in changed]
@@ -108,7 +120,7 @@ def slopes(s: Scope, lam: ir.Lambda, at: int) -> tuple[ir.Lambda, list[Var]] | N
     side.add(lam.result[at], Const(t, 1.0))
     side.back(tape)
     changed = side.outside()
-    if any(v.type is not t for v in changed):
+    if not NUMBERS(all(v.type is t for v in changed)):
         return None
     made = [side.adj.get(v, zero(t)) for v in changed]
     return ir.Lambda((), tuple(side.code()), (*lam.result, *made)), changed

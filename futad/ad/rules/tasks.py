@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from futad.ad.emit import reexecution
 from futad.ad.kept import calls, finished, mark
-from futad.ad.rules.call import slopes
+from futad.ad.rules.call import ONE_ADJOINT, SLOPES, slopes
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.types import REC, Atom, Var
@@ -125,7 +125,7 @@ def _with_slopes(s: Scope, emitted: ir.Stm, adjoints: Sequence[Sequence[Atom | N
         if not at:
             bodies.append(lam)
             continue
-        found = slopes(s, lam, at[0]) if len(at) == 1 else None
+        found = slopes(s, lam, at[0]) if ONE_ADJOINT(len(at) == 1) else None
         adjoint = given[at[0]]
         if found is None or adjoint is None:
             return False
@@ -134,6 +134,7 @@ def _with_slopes(s: Scope, emitted: ir.Stm, adjoints: Sequence[Sequence[Atom | N
         pat += made
         bodies.append(body)
         terms += [(v, adjoint, d) for v, d in zip(variables, made, strict=True)]
+    SLOPES.fired()
     s.replace(emitted, [ir.Stm(tuple(pat), ir.Par(*bodies), emitted.attrs)])
     for v, adjoint, d in terms:
         s.add(v, s.b.op("mul", adjoint, d, hint=f"{d.name}_bar"))
