@@ -113,7 +113,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             calls = [partial(f, *given) for f in (kept.value, kept.gradient, again.gradient)]
             value, gradient, run_again = times(calls, args.repeat)
             kept.gradient(*given)
-            made, left, most = kept._executable.executor().compiled.records()
+            executor: Any = kept._executable.executor()
+            made, left, most = getattr(executor, "compiled", executor).records()  # compiled now, or from the cache
             print(
                 f"{name + ' ' + size:24} {value:9.3f} {gradient:9.3f} {gradient / value:8.2f} {run_again / value:8.2f} "
                 f"{made:8} {left:5} {most / n:7.1f}"

@@ -17,6 +17,7 @@ from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from tests.ad.test_recursion import CASES, ENTRIES, TREE, differences, tree
+from tests.support.compiled import library_of
 from tests.support.needs import needs_cc
 
 pytestmark = needs_cc
@@ -25,7 +26,7 @@ BACKENDS = ["interp", "c", "multicore"]
 
 def left(program):
     """Records that the last call kept, and how many of them nothing read."""
-    made, rest, most = program._executable.executor().compiled.records()
+    made, rest, most = library_of(program).records()
     assert most >= 0
     return made, rest
 
@@ -315,7 +316,7 @@ def test_memory_of_a_tree():
     p = futad.compile(PRODUCTS + "entry gradient [n] (xs: [n]f64): [n]f64 = vjp tree xs 1\n", backend="c")
     n = 1 << 20
     p.gradient(np.full(n, 0.001))
-    made, rest, most = p._executable.executor().compiled.records()
+    made, rest, most = library_of(p).records()
     assert made == n - 1 and rest == 0 and most <= 60 * n
 
 

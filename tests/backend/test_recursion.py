@@ -18,6 +18,7 @@ import futad
 from futad.backend.backends import Interpreted
 from futad.cli import main as command
 from futad.errors import BackendError, BoundsError, ExecutionError, TooDeep
+from tests.support.compiled import library_of
 from tests.support.needs import needs_cc
 from tests.support.slow import slow_but
 
@@ -135,7 +136,7 @@ def test_calls_give_back_their_memory(program):
         pytest.skip("the interpreter has no memory of its own")
     xs = np.random.default_rng(0).normal(size=1000)
     program.sorted(xs)
-    library = program._executable.executor().compiled
+    library = library_of(program)
     held = [program.sorted(xs) is not None and library.memory()[0] for _ in range(5)]
     assert held[0] == held[-1] < 1 << 20
 
