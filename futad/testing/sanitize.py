@@ -36,6 +36,7 @@ BACKENDS = ("c", "multicore")
 BATCH = 8  # random programs in an executable
 MOST_ELEMENTS = 100_000  # of the inputs of a test block
 SECONDS = 300  # that a call may take
+THREADS = 4
 FOUND = 66  # the status that sanitizers end a process with
 _FLAGS = {
     "address": ("-fsanitize=address",),
@@ -127,7 +128,7 @@ def check(subject: Subject, backend: str, sanitizers: Sequence[str], tried: Coun
 
 
 def _run(command: list[str], data: bytes, sanitizers: Sequence[str]) -> tuple[int, str]:
-    environment = {**os.environ, **_OPTIONS, "OMP_NUM_THREADS": "3"}
+    environment = {**os.environ, **_OPTIONS, "OMP_NUM_THREADS": str(THREADS)}
     if "thread" in sanitizers and platform.system() == "Linux" and shutil.which("setarch"):
         # Where the address space is laid out at random, that of older compilers may find no place for its shadow.
         command = ["setarch", platform.machine(), "-R", *command]

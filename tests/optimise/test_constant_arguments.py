@@ -58,7 +58,8 @@ def test_what_all_calls_are_given(again, first, second, fires):
 
 
 def test_an_entry_has_callers_that_nobody_sees():
-    program = parse_program(TEXT.format(again="n_1", first="10i64", second="10i64").replace('"f", [n_11', '"f", [10i64'))
+    text = TEXT.format(again="n_1", first="10i64", second="10i64")
+    program = parse_program(text.replace('"f", [n_11', '"f", [10i64'))
     assert constant_arguments(program) is not program
     program.funs["f"].entry = object()
     assert constant_arguments(program) is program

@@ -11,9 +11,11 @@ import pytest
 
 from futad.backend import c_runtime
 from futad.errors import UsageError
+from futad.pipeline import compile_program
 from futad.runtime import cc
 from futad.runtime.textvalues import binary_bytes
 from futad.source import compile_text
+from futad.target import TARGETS
 from futad.testing import sanitize
 from futad.testing.sanitize import Call, Finding, Subject, check, main, plan
 from tests.support.needs import needs_cc
@@ -62,6 +64,60 @@ def test_nothing_is_found(backend: str, sanitizers: tuple[str, ...]) -> None:
     found = check(subject(), backend, sanitizers, tried)
     assert [str(f) for f in found] == [] and tried["calls"] == 9
     assert tried["ended with an error of the program"] == 0
+
+
+TASKS = {
+    "arrays": """
+def tree (d: i64) (xs: [4]f64): [4]f64 =
+  if d == 0 then map f64.sin xs
+  else let (a, b) = par (tree (d - 1)) (tree (d - 1)) (map (* 0.9) xs, map2 (*) xs (rotate 1 xs)) in map2 (+) a b
+entry value (d: i64) (xs: [4]f64) = tree d xs
+entry gradient (d: i64) (xs: [4]f64) = vjp (tree (d - 2)) xs (replicate 4 1)
+""",
+    "records": """
+def pairs (d: i64) (xs: [4]f64) (x: f64): (f64, f64) =
+  if d == 0 then (f64.sin x, x * xs[1]) else
+  let ((a, b), (c, e)) = par (pairs (d - 1) xs) (\\z -> pairs (d - 1) xs (z * 0.8 + xs[d % 4])) (x * 0.9, x)
+  in (f64.tanh (a * c), f64.tanh (b * e + x))
+def sum (d: i64) (xs: [4]f64): f64 = let (a, b) = pairs d xs xs[0] in a + b
+entry value (d: i64) (xs: [4]f64) = sum d xs
+entry gradient (d: i64) (xs: [4]f64) = vjp (sum (d - 2)) xs 1
+""",
+}
+
+
+def tasks(name: str) -> Subject:
+    """A tree of tasks that is large enough that all threads come."""
+    import numpy as np
+
+    data = binary_bytes(np.int64(12)) + binary_bytes(np.array([0.3, 0.5, 0.7, 1.1]))
+    core = compile_text(TASKS[name], f"{name}.fut")
+    return Subject(name, core, [Call("value", data), Call("gradient", data)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend, sanitizers", BOTH)
+@pytest.mark.parametrize("name", list(TASKS))
+def test_nothing_is_found_in_tasks(name: str, backend: str, sanitizers: tuple[str, ...]) -> None:
+    tried: Counter[str] = Counter()
+    subject = tasks(name)
+    assert [str(f) for f in check(subject, backend, sanitizers, tried)] == [] and tried["calls"] == 2
+    assert tried["ended with an error of the program"] == 0
+    if name == "records":
+        assert "keep(" in str(compile_program(subject.core, target=TARGETS[backend]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(TASKS))
+def test_a_task_whose_end_is_not_ordered_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads do take tasks of each other in these programs."""
+    real = cc.headers()
+    right = "__atomic_store_n(&task->done, 1, __ATOMIC_RELEASE)"
+    assert real["tasks.h"].count(right) == 1
+    text = real["tasks.h"].replace(right, right.replace("RELEASE", "RELAXED"))
+    monkeypatch.setattr(cc, "headers", lambda: {**real, "tasks.h": text})
+    found = check(tasks(name), "multicore", ("thread",), Counter())
+    assert any("data race" in f.report for f in found), [str(f) for f in found]
 
 
 @pytest.mark.slow

@@ -135,9 +135,11 @@ def if_same(stm: Stm, ctx: Context) -> Result:
 
 
 def one_after_the_other(stm: Stm) -> list[Stm]:
-    """What a statement with two tasks is where they are done in order.  That is what it means (`core/tasks.py`): neither
-    overwrites what is outside, variables have names of their own, and the failure is the first one's.  So there is no
-    condition, and which tasks are put in order is a matter of cost."""
+    """What a statement with two tasks is where they are done in order.
+
+    That is what it means (`core/tasks.py`): neither overwrites what is outside, variables have names of their own, and
+    the failure is the first one's.  So there is no condition; which tasks are put in order is a matter of cost.
+    """
     e: Any = stm.exp
     return [*e.first.stms, *e.second.stms, *aliases_of(stm.pat, e.first.result + e.second.result)]
 
