@@ -435,3 +435,20 @@ def test_nothing_kept_is_right(comparison: str, backend: str) -> None:
         h = np.zeros((3, 3))
         h[i, j] = 1e-6
         assert abs((p.fwd(a + h) - p.fwd(a - h)) / 2e-6 - p.rev(a)[i, j]) < 1e-6
+
+
+@pytest.mark.parametrize("backend", ["interp", "multicore"])
+def test_promises_are_checked_in_tasks(backend: str) -> None:
+    """Backends that keep tasks see what these read."""
+    for place in ("i", "i + 1"):
+        p = futad.compile(f"""
+def f [n] (xs: [n]f64): f64 = f64.sum (loop #[true_dep] ys = copy xs for i < n - 1 do
+  let (a, b) = par (\\z -> loop s = z for j < 3 do s * ys[{place}]) (\\z -> loop s = z for j < 3 do s + z) (xs[i], 1)
+  in ys with [i + 1] = a * b)
+entry gradient [n] (xs: [n]f64) = vjp f xs 1
+""", backend=backend)  # fmt: skip
+        if place == "i":
+            assert np.isfinite(p.gradient(np.linspace(0.4, 1, 6))).all()
+        else:
+            with pytest.raises(futad.Error, match="true_dep of ys is wrong"):
+                p.gradient(np.linspace(0.4, 1, 6))

@@ -198,8 +198,14 @@ def _reads(b: Builder, s: ir.Stm, names: set[Var], acc: Var) -> Var:
         return b.let(ir.Map(e.width, (acc, *e.arrays), ir.rename(lam)), "acc")
     if isinstance(e, ir.If):
         sides = [_marking(lam, names, acc) for lam in (e.then, e.orelse)]
-        sides = [ir.rename(ir.Lambda((), lam.stms, lam.result[-1:])) for lam in sides]
+        sides = [ir.rename(_last(lam)) for lam in sides]
         return b.emit(ir.If(e.cond, *sides), "acc", types=[acc.type])[0]
+    if isinstance(e, ir.Par):
+        for lam in e.lambdas():
+            end = b.inline(_last(_marking(lam, names, acc)), ())[0]
+            assert isinstance(end, Var)
+            acc = end
+        return acc
     if isinstance(e, ir.Loop):
         mine = Var("acc", acc.type)
         lam = _marking(e.body, names, mine)
@@ -210,6 +216,11 @@ def _reads(b: Builder, s: ir.Stm, names: set[Var], acc: Var) -> Var:
         b.add(ir.Stm(pat, e.remade(inits, lam)))
         return pat[-1]
     raise _Unseen
+
+
+def _last(lam: ir.Lambda) -> ir.Lambda:
+    """The scope with its last result alone."""
+    return ir.Lambda(lam.params, lam.stms, lam.result[-1:])
 
 
 def _marking(lam: ir.Lambda, names: set[Var], acc: Var) -> ir.Lambda:
