@@ -109,6 +109,7 @@ def _fused_again(pass_name: str, when: Callable[[Target], bool]) -> list[Pass]:
 PASSES: list[Pass] = [
     Pass("in-order", _lazy("futad.optimise.tasks", "in_order"), lambda target: not target.forks),
     _simplify("simplify"),
+    Pass("bounded", _lazy("futad.optimise.bounded", "bounded")),
     Pass("tail-calls", _lazy("futad.optimise.tail_calls", "tail_calls")),
     Pass("recursion", _lazy("futad.optimise.recursion", "refuse", backend=lambda target: target.name), _device),
     Pass("constant-arguments", _lazy("futad.optimise.constant_arguments", "constant_arguments"), _c),

@@ -18,7 +18,8 @@ def refuse(program: Program, backend: str) -> Program:
             raise BackendError(
                 f"the backend '{backend}' does not run the recursive function '{f.name}'",
                 f.span,
-                hint="'interp', 'c' and 'multicore' run it; what calls itself as its last step runs everywhere",
+                hint="'interp', 'c' and 'multicore' run it; what calls itself as its last step runs everywhere, and so "
+                "does one with '#[bound(d)]' before its definition, of which there are at most d activations at once",
             )
     return program
 

@@ -83,7 +83,7 @@ def _loop(program: Program, f: Fun) -> Fun | None:
     if tail is None or not tail.returns or not all(_again(program, s) for s in _leading(tail)):
         return None
     params = f.body.params
-    carried = _carried(params, [e.args for e in _calls(tail)])
+    carried = changing(params, [e.args for e in _calls(tail)])
     kept = [p for p in params if p in carried]
     # The loop.
     r = ir.Renamer({p: p for p in params if p not in carried})
@@ -133,7 +133,7 @@ def _calls(t: _Tail) -> Iterable[ir.Call]:
         yield from _calls(side)
 
 
-def _carried(params: Sequence[Var], args: Sequence[ir.Atoms]) -> set[Var]:
+def changing(params: Sequence[Var], args: Sequence[ir.Atoms]) -> set[Var]:
     """The parameters that are not the same in all calls, and those whose sizes are not."""
     out = {p for k, p in enumerate(params) if any(a[k] is not p for a in args)}
     while more := {p for p in params if p not in out and not out.isdisjoint(shape_of(p.type))}:
@@ -178,4 +178,4 @@ def _returned(t: _Tail, r: ir.Renamer) -> tuple[tuple[Stm, ...], tuple[Atom, ...
     return (*stms, branch), branch.pat
 
 
-__all__ = ["tail_calls"]
+__all__ = ["changing", "tail_calls"]

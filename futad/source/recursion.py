@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from futad.errors import Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
+from futad.source import budgets
 from futad.source.ast import type_of
 from futad.source.causality import children
 from futad.source.check_pats import pattern_names
@@ -73,6 +74,9 @@ def check_rules(ck: Checker, o: Open, result: SType) -> None:
     fd = o.fd
     if not fd.recursive:
         return
+    for a in fd.attrs:
+        if a.name == "bound":
+            _check_bound(fd, a)
     if _functional(fd, result):
         raise TypeCheckError(
             f"the result of the recursive function '{fd.name}' is not first-order: it is a function, or holds one",
@@ -93,6 +97,19 @@ def check_rules(ck: Checker, o: Open, result: SType) -> None:
     given = [_functional(fd, type_of(p)) for p in fd.params]
     if any(given):
         _applications(o, fd.body, given)
+
+
+def _check_bound(fd: A.FunDef, a: A.Attr) -> None:
+    """`#[bound(d)]` before a recursive function says how many activations of it there are at most."""
+    if sum(1 for x in fd.attrs if x.name == "bound") > 1:
+        raise TypeCheckError("'bound' is said twice", a.span, code=budgets.WRONG)
+    if len(a.args) != 1 or type(a.args[0]) is not int or a.args[0] < 1:
+        raise TypeCheckError(
+            f"'bound' of the recursive function '{fd.name}' takes one number from 1 on",
+            a.span,
+            hint="'#[bound(40)]': at most 40 activations of it are there at once",
+            code=budgets.WRONG,
+        )
 
 
 def _functional(fd: A.FunDef, t: SType) -> bool:

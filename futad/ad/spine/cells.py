@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from futad.ad.spine.liveness import Liveness
 from futad.ad.spine.paths import Threads
-from futad.ad.spine.roots import Roots
+from futad.core.roots import Roots
 from futad.core.types import I64, ArrayType, Atom, Prim, Type, Var, elem_of, shape_of
 from futad.core.union_find import UnionFind
 from futad.legality import Legality

@@ -17,10 +17,10 @@ from futad.ad.spine.cells import Cell, Cells
 from futad.ad.spine.liveness import Liveness
 from futad.ad.spine.paths import Path, Threads
 from futad.ad.spine.region import LEGAL, Spine
-from futad.ad.spine.roots import Roots
 from futad.core import ir
 from futad.core.budget import MERGED, PLACE
 from futad.core.builder import Builder
+from futad.core.roots import Roots
 from futad.core.types import BOOL, I64, ZERO, ArrayType, Atom, Type, Var, elem_of, i64, shape_of
 from futad.optimise.hoist import hoist_from_loops
 

@@ -201,7 +201,7 @@ def in_place(lw: Lowerer, fd: ast.FunDef, args: tuple[Value, ...]) -> bool:
         if fd.recursive:
             raise lw.unsupported_error(f"an accumulator as argument of the recursive function '{fd.name}'", fd.span)
         return True
-    if "noinline" in names or fd is lw.not_inlined or fd.recursive:
+    if "noinline" in names or "bound" in names or fd is lw.not_inlined or fd.recursive:
         return False
     size = lw.facts.size(fd.body, SMALL_UNIQUE)
     if size <= SMALL or "inline" in names:
