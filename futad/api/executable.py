@@ -111,7 +111,10 @@ class Executable:
 
     def executor(self) -> backends.Executor:
         """The compiled program, with all optimisations (compiled now if this is the first use)."""
-        made = self._ready(soon=False)
+        try:
+            made = self._ready(soon=False)
+        except Error as e:  # what the program's target does not run
+            raise self.explained(e) from None
         return made.settled() if isinstance(made, backends.Soon) else made
 
     def _ready(self, soon: bool = True) -> backends.Executor:

@@ -297,7 +297,7 @@ def test_dev_reports_times_rules_and_work(futad):
 @pytest.mark.parametrize(
     "args, message",
     [
-        (["--after", "nix"], "error: no pass is called 'nix'; there are: simplify, bounded, tail-calls"),
+        (["--after", "nix"], "error: no pass is called 'nix'; there are: in-order, simplify, bounded, tail-calls"),
         (["--passes", "simplify,nix"], "error: no pass is called 'nix'"),
         (["--passes", "simplify", "--after", "ad"], "error: --after ad: --passes does not run it"),
         (["--input", "x"], "error: --input is for --stats"),
