@@ -229,6 +229,8 @@ def _combine(pool: ThreadPool, n: SoacLoop, parts: list[str]) -> list[Carried]:
     """Fold the threads' results in order; scans are then completed with what comes before each part."""
     lo = pool.lo
     folds = n.open_folds(n.destinations, guard=True)
+    if not folds:
+        return []
     prefixes = [pool.array(_elem(x), False) for f in n.exp.scans for x in f.neutral]
     at = 0
     # Where there are no elements no operator runs: it may fail.
