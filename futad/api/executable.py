@@ -114,7 +114,8 @@ class Executable:
         try:
             made = self._ready(soon=False)
         except Error as e:  # what the program's target does not run
-            raise self.explained(e) from None
+            e.locate(self.texts)
+            raise
         return made.settled() if isinstance(made, backends.Soon) else made
 
     def _ready(self, soon: bool = True) -> backends.Executor:
@@ -188,7 +189,9 @@ class Executable:
         try:
             return list(self._takes(self._ready(), flat).run(name, flat))
         except (Error, MemoryError, ValueError) as e:
-            raise self.explained(e) from None
+            if (shown := self.explained(e)) is e:
+                raise  # with its cause
+            raise shown from None
 
     def run_into(self, name: str, flat: Sequence[Any], outs: Sequence[np.ndarray[Any, Any] | None]) -> None:
         """As `run`, the results written to `outs`, writeable arrays of their dtypes; None for one that is not wanted.
@@ -207,7 +210,9 @@ class Executable:
             else:
                 copy_into(list(executor.run(name, flat)), outs)
         except (Error, MemoryError, ValueError) as e:
-            raise self.explained(e) from None
+            if (shown := self.explained(e)) is e:
+                raise  # with its cause
+            raise shown from None
 
     def at_once(self) -> CLibrary | None:
         """The compiled library that runs calls from now on, if that is what does."""

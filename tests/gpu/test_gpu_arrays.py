@@ -219,8 +219,9 @@ def test_cpu_arrays_of_other_libraries(kind: Any) -> None:
     np.testing.assert_array_equal(host.scale(2.0, kind(XS)), 2 * XS)
     m = np.arange(12, dtype="f4").reshape(3, 4)
     np.testing.assert_array_equal(host.sums(kind(m.T)), m.sum(axis=0))
-    with pytest.raises(DtypeError, match=r"argument 'xs': expected \[\]f64 \(float64\), got an array of float32"):
-        host.scale(2.0, kind(XS.astype("f4")))
+    np.testing.assert_array_equal(host.scale(2.0, kind(XS.astype("f4"))), 2 * XS.astype("f4").astype("f8"))
+    with pytest.raises(DtypeError, match=r"argument 'xs': expected \[\]f64 \(float64\), got an array of int64"):
+        host.scale(2.0, kind(np.arange(37)))
     kept = XS.copy()
     host.set(kind(kept), 0)
     np.testing.assert_array_equal(kept, XS)
