@@ -133,12 +133,24 @@ def shared(stm: ir.Stm, ctx: Any) -> Result:
     return [ir.Stm(stm.pat, ir.Alias(e.array))]
 
 
+@rule(ir.Par)
+def second_task_left_out(stm: ir.Stm, ctx: Any) -> Result:
+    """`par(a, b)` -> `a`, and `a` again, if they give values of the same types"""
+    e: Any = stm.exp
+    if [x.type for x in e.first.result] != [x.type for x in e.second.result]:
+        return None
+    given = zip(stm.pat, e.first.result + e.first.result, strict=True)
+    return [*e.first.stms, *[ir.Stm((v,), ir.Alias(x)) for v, x in given]]
+
+
 @rule(ir.Reduce)
 def crashes(stm: ir.Stm, ctx: Any) -> Result:
     raise ValueError("of its own")
 
 
-@pytest.mark.parametrize("wrong", [swapped, zero_product, a_turn_less, shared, crashes], ids=lambda r: r.name)
+@pytest.mark.parametrize(
+    "wrong", [swapped, zero_product, a_turn_less, shared, second_task_left_out, crashes], ids=lambda r: r.name
+)
 def test_wrong_rules_in_python_are_found(wrong):
     report = check_rule(wrong, 100)
     assert not report.ok and report.counterexample is not None, str(report)

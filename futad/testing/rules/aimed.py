@@ -307,6 +307,23 @@ class Aim:
         e = ir.If(cond, self.scope((), branch), self.scope((), branch))
         self.pool += self.b.emit(e, "r", types=types)
 
+    def head_par(self, rule: Rule) -> None:
+        """Two tasks, each with or without a sum; failures are of one, or of both."""
+        types = [self.some(PRIMS[:5]) for _ in range(self.rng.randint(2, 4))]
+        first = self.rng.randint(1, len(types) - 1)
+
+        def task(results: Sequence[Type]) -> list[Atom]:
+            if self.chance(0.4):
+                self.head_fold(rule)
+            if self.chance(0.5):
+                self.op(self.some(["div", "mod"]), self.atom(I64), self.atom(I64))
+            elif self.chance(0.5):
+                self.head_assert(rule)
+            return [self.atom(t) for t in results]
+
+        tasks = [self.scope((), lambda: task(types[:first])), self.scope((), lambda: task(types[first:]))]
+        self.pool += self.b.emit(ir.Par(*tasks), "p", types=types)
+
     def head_loop(self, rule: Rule) -> None:
         inits = [self.atom(self.type(1)) for _ in range(self.rng.randint(1, 3))]
         inits = [self.let(ir.Copy(a)) if isinstance(a.type, ArrayType) else a for a in inits]
@@ -524,7 +541,7 @@ def _joined(n: Atom, m: Atom) -> Atom | None:
 AIMS: dict[type, str] = {
     ir.Op: "head_op", ir.At: "head_at", ir.Update: "head_update", ir.Reshape: "head_reshape", ir.Copy: "head_copy",
     ir.Rearrange: "head_rearrange", ir.Replicate: "head_replicate", ir.Concat: "head_concat",
-    ir.ArrayLit: "head_literal", ir.Assert: "head_assert", ir.If: "head_if", ir.For: "head_loop",
+    ir.ArrayLit: "head_literal", ir.Assert: "head_assert", ir.If: "head_if", ir.Par: "head_par", ir.For: "head_loop",
     ir.While: "head_loop", ir.Map: "head_map", ir.Fused: "head_map", ir.Reduce: "head_fold", ir.Scan: "head_fold",
     ir.Scatter: "head_write", ir.Hist: "head_write", ir.WithAcc: "head_acc", ir.UpdateAcc: "head_acc",
 }  # fmt: skip
