@@ -48,7 +48,7 @@ def once(k):
     prog.bools(plain[i])
     prog.bools(odd[i])
     prog.grows(k % 7)
-    for f, args in ((prog.fails, (a, 10**6)), (prog.asserts, (a,)), (prog.scalar, (a.astype(np.float32),)),
+    for f, args in ((prog.fails, (a, 10**6)), (prog.asserts, (a,)), (prog.scalar, (a.astype(np.int64),)),
                     (prog.unknown, ([[1.0]],))):
         try:
             f(*args)
