@@ -14,8 +14,8 @@ import pytest
 import futad
 from futad.api.derivatives import _derived, has_floats
 from futad.api.program import Function, Program
-from futad.errors import Error
-from futad.source import load_program
+from futad.errors import AssertionFailed, Error
+from futad.source import compile_text, load_program
 from futad.testing.blocks import read_test_file
 from futad.testing.fuzz.oracle import equal, equal_where_finite
 from futad.testing.inputs import make_input
@@ -25,6 +25,8 @@ LARGE = 3000  # elements of arguments
 DERIVATIVE = re.compile(r"\b(vjp|jvp|jmp|mjp)2?\b")
 # Descents of thousands of steps: the last test.
 LONG = ("particle.fut", "saddle.fut")
+# Loops that fail as they are run backwards.
+BACKWARDS = [("inverse", "forgotten")]
 FOLDERS = (TESTS / "programs", BENCHMARK_PROGRAMS, TESTS / "legality")
 FILES = [f for folder in FOLDERS for f in sorted(folder.glob("*.fut")) if f.name not in LONG]
 FILES = [f for f in FILES if read_test_file(f).cases]
@@ -67,7 +69,19 @@ def compared(plain: Function, dual: Function, flat: list[Any]) -> bool:
 def test_what_programs_compute(file: Path) -> None:
     if file.stem == "hoist":
         pytest.skip("two failures of which the passes change the order")
-    assert [compared(*c) for c in cases(file)], "no case is small"
+    assert [compared(*c) for c in cases(file) if (file.stem, c[0].entry.name) not in BACKWARDS], "no case is small"
+
+
+@pytest.mark.parametrize("stem, entry", BACKWARDS)
+def test_the_engine_runs_no_loop_backwards(stem: str, entry: str) -> None:
+    """So it does not fail where that is too inexact: it computes what the loop gives with its history kept."""
+    file = TESTS / "legality" / f"{stem}.fut"
+    kept = Program(compile_text(file.read_text().replace("#[reversible] ", ""), file.name), backend="interp")
+    (case,) = [c for c in cases(file) if c[0].entry.name == entry]
+    undone, dual, flat = case
+    with pytest.raises(AssertionFailed, match="not where it was on the way"):
+        undone.executable.run(undone.symbol, flat)
+    assert compared(kept[entry], dual, flat)
 
 
 @pytest.mark.slow
