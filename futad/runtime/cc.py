@@ -210,6 +210,11 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
         flags.append("-mprefer-vector-width=512")
     if threads:
         flags.append("-pthread")
+    if not compiler.is_clang:
+        # GCC 12.2 at -O3 loses a store that it has made one vector of with others, and so a gradient is wrong
+        # (tests/backend/test_backend_c.py).  Loops are vectorised as before; FUTAD_CFLAGS=-ftree-slp-vectorize brings
+        # back what is lost.
+        flags.append("-fno-tree-slp-vectorize")
     if compiler.is_clang and _has_libmvec():
         # See kernels/clang_vectors.h, which has the same condition.
         flags.append(f"-fveclib={'AMDLIBM' if compiler.clang >= 19 and _glibc() >= (2, 35) else 'libmvec'}")

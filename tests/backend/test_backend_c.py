@@ -11,6 +11,7 @@ import re
 import numpy as np
 import pytest
 
+import futad
 from futad import checks
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
@@ -435,3 +436,18 @@ def test_against_interpreter(compiled, backend, name, n):
             np.testing.assert_allclose(g, e, rtol=1e-12, atol=1e-12)
         for a, k in zip(args, kept, strict=True):
             np.testing.assert_array_equal(a, k)
+
+
+def test_a_store_before_a_copy_of_a_small_array_is_there():
+    """GCC 12.2 made one vector store of it and others, and dropped that: the last element was off by one."""
+    source = """
+def g (xs: [4]f64): f64 = f64.sum (loop ys = copy xs for i < 3 do
+  let a = loop s = xs[i] for _j < 3 do s * ys[i]
+  let b = loop s = xs[i + 1] for _j < 3 do s + ys[i] * xs[i + 1]
+  in ys with [i + 1] = a * b)
+entry grad (xs: [4]f64) = vjp g xs 1
+"""
+    x = np.array([0.7, 0.45, 1.2, 0.9])
+    want = futad.compile(source, backend="interp").grad(x)
+    for backend in ("c", "multicore"):
+        np.testing.assert_allclose(futad.compile(source, backend=backend).grad(x), want, rtol=1e-12)
