@@ -1,0 +1,89 @@
+"""What one transformation brings: programs of `textbook/` with it, and without it, in turn in one process.
+
+    python benchmarks/without.py "no short-inner-loops" mixture hmc         a choice of loops (docs/strategies.md)
+    python benchmarks/without.py contractions convolution                   a pass
+    python benchmarks/without.py --rounds 9 --size 0.5 --threads 2 ...
+
+Prints milliseconds of the value and of the value with its gradient, the best of a round's calls, medians over the
+rounds.  The figures in the tables of transformations (`worth=`) that name no other command are from here, one thread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+TEXTBOOK = Path(__file__).resolve().parent / "textbook"
+ROUND = 0.2  # seconds of calls
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("left_out", metavar="WHAT", help="'no CHOICE' for all nests, or the name of a pass")
+    parser.add_argument("rows", nargs="+", metavar="ROW", help="programs of benchmarks/textbook")
+    parser.add_argument("--size", type=float, default=1.0, metavar="S", help="a part of each size")
+    parser.add_argument("--threads", type=int, default=1, metavar="N")
+    parser.add_argument("--rounds", type=int, default=5, metavar="N")
+    options = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(options.threads)
+    sys.path.insert(0, str(TEXTBOOK))
+    from inputs import ROWS
+
+    from futad import strategies
+    from futad.errors import UsageError
+
+    for name in options.rows:
+        if name not in ROWS:
+            parser.error(f"no program is called {name}; there are {', '.join(ROWS)}")
+    whole = strategies.default()
+    try:
+        choice = options.left_out.startswith("no ")
+        less = whole.nest("*", options.left_out) if choice else whole.without(options.left_out)
+    except UsageError as e:
+        parser.error(e.message)
+    for name in options.rows:
+        one_row(name, (whole, less), options)
+    return 0
+
+
+def one_row(name: str, schedules: tuple[Any, ...], options: argparse.Namespace) -> None:
+    import futad
+    from inputs import ROWS, arguments
+
+    args, wrt = arguments(name, options.size), tuple(range(ROWS[name].wrt))
+    backend = "c" if options.threads == 1 else "multicore"
+    calls: dict[str, list[Callable[..., Any]]] = {"value": [], "gradient": []}
+    for schedule in schedules:
+        entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend, schedule=schedule).value
+        calls["value"].append(entry)
+        calls["gradient"].append(futad.value_and_grad(entry, argnums=wrt))
+    for what, pair in calls.items():
+        times: tuple[list[float], ...] = ([], [])
+        for f in pair:
+            f(*args)
+        for _ in range(options.rounds):
+            for f, found in zip(pair, times, strict=True):
+                found.append(best(f, args))
+        with_it, without = (1e3 * statistics.median(found) for found in times)
+        print(f"{name:20} {what:9} with {with_it:.3f}  without {without:.3f}  {without / with_it:.2f}", flush=True)
+
+
+def best(f: Callable[..., Any], args: tuple[Any, ...]) -> float:
+    """Seconds a call, the best of as many as a round has time for."""
+    found, end = math.inf, time.monotonic() + ROUND
+    while time.monotonic() < end:
+        start = time.perf_counter()
+        f(*args)
+        found = min(found, time.perf_counter() - start)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())
