@@ -46,16 +46,17 @@ def main() -> int:
     try:
         choice = options.left_out.startswith("no ")
         less = whole.nest("*", options.left_out) if choice else whole.without(options.left_out)
-    except UsageError as e:
+        for name in options.rows:
+            one_row(name, (whole, less), options)
+    except UsageError as e:  # choices are known where code is made
         parser.error(e.message)
-    for name in options.rows:
-        one_row(name, (whole, less), options)
     return 0
 
 
 def one_row(name: str, schedules: tuple[Any, ...], options: argparse.Namespace) -> None:
-    import futad
     from inputs import ROWS, arguments
+
+    import futad
 
     args, wrt = arguments(name, options.size), tuple(range(ROWS[name].wrt))
     backend = "c" if options.threads == 1 else "multicore"

@@ -57,3 +57,30 @@ def test_the_command_compares_and_times(tmp_path):
     done = subprocess.run([*command, "--rounds", "1", "--systems", "jax"], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "WRONG" not in done.stdout and "first gradient, warm cache" in done.stdout
+
+
+@pytest.mark.slow
+def test_other_compilers_stand_beside_the_default_one():
+    command = [sys.executable, str(BENCHMARKS / "everyday.py"), "--only", "rosenbrock", "--size", "0.01"]
+    command += ["--rounds", "1", "--systems", "futad", "--compilers", "cc -O1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cc -O1: gradient: geometric mean" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("left_out", ("no vector-lanes", "contractions"))
+def test_what_a_transformation_brings(left_out):
+    command = [sys.executable, str(BENCHMARKS / "without.py"), left_out, "rosenbrock"]
+    command += ["--size", "0.01", "--rounds", "1"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[:2] for line in done.stdout.splitlines()] == [["rosenbrock", w] for w in ("value", "gradient")]
+
+
+def test_what_is_left_out_has_a_name():
+    for wrong in ("nothing", "no such"):
+        command = [sys.executable, str(BENCHMARKS / "without.py"), wrong, "rosenbrock", "--size", "0.01"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+        assert (done.returncode, done.stdout) == (2, "") and "Traceback" not in done.stderr
+        assert wrong.removeprefix("no ") in done.stderr
