@@ -36,7 +36,7 @@ from futad.rewrite.dce import effects
 LEGAL = Legality(
     "contractions",
     "sums of products at places that are sums of iterations are computed before the nest around them, for all of it",
-    worth="a 3 x 3 convolution: forty times as fast",
+    worth="a 3 x 3 convolution 10.3 to 0.15 ms: `benchmarks/without.py contractions convolution`",
 )
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in it")
 NO_EFFECT = LEGAL.condition("no effect in the nest", "places are read before the assertion that they are in range")

@@ -26,7 +26,7 @@ from futad.legality import Legality
 LEGAL = Legality(
     "hoist-elements",
     "what a map inside computes of invariant arrays' elements is computed before the maps and loops around it",
-    worth="a mixture's density with exp s in its innermost map 1.6 times as fast",
+    worth="a mixture's density 0.29 to 0.20 ms: `benchmarks/without.py hoist-elements mixture`",
 )
 OUTSIDE = LEGAL.condition("arrays from outside", "outside there is no value yet of what it depends on")
 FAILS_NOT = LEGAL.condition("fails not", "it would fail where the maps around have no iteration")
