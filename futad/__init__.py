@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from futad import jax as jax
     from futad import scipy as scipy
     from futad import strategies, testing
     from futad import torch as torch
@@ -60,7 +61,7 @@ _NAMES = {
     "futad.runtime.shapes": ("Spec",),
     "futad.runtime.values": ("Record",),
 }  # fmt: skip
-_MODULES = ("errors", "scipy", "strategies", "testing", "torch")
+_MODULES = ("errors", "jax", "scipy", "strategies", "testing", "torch")
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 

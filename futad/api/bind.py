@@ -95,13 +95,13 @@ class Bound(Function):
         return self.of(*self._all(self.positional(args, kwargs) if kwargs else args), **out)
 
     def call_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        return self.of.call_leaves(self._all_leaves(leaves))
+        return self.of.call_leaves(self.all_leaves(leaves))
 
     def call_into(self, leaves: Sequence[Any], outs: Sequence[np.ndarray[Any, Any]]) -> None:
-        self.of.call_into(self._all_leaves(leaves), outs)
+        self.of.call_into(self.all_leaves(leaves), outs)
 
     def shapes_of_leaves(self, leaves: Sequence[Any]) -> list[Spec]:
-        return self.of.shapes_of_leaves(self._all_leaves(leaves))
+        return self.of.shapes_of_leaves(self.all_leaves(leaves))
 
     def _derive(
         self, kind: str, active: tuple[Any, ...], single: bool, engine: str = "", budget: Budget | None = None
@@ -126,8 +126,8 @@ class Bound(Function):
         every = dict(zip(self.free, args, strict=True)) | self.given
         return [every[i] for i in range(len(every))]
 
-    def _all_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """The components of all arguments; those that the entry may overwrite are copies."""
+    def all_leaves(self, leaves: Sequence[Any]) -> list[Any]:
+        """The components of all arguments, from those of the free ones; what the entry may overwrite is copied."""
         every = dict(zip(self._free_leaves, leaves, strict=True)) | self._bound
         every |= {k: np.copy(every[k]) for k in self._own}
         return [every[k] for k in range(len(every))]

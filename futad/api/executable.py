@@ -249,10 +249,15 @@ class Executable:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         recipe = self._recipe()
+        _known.setdefault(self.digest, self)
+        return restored, (self.digest, *recipe)
+
+    @property
+    def digest(self) -> str:
+        """What tells the program from others, the same in every process.  Raises TypeError as pickling it does."""
         if not self._digest:
-            self._digest = hashlib.sha256(repr(recipe).encode()).hexdigest()
-        _known.setdefault(self._digest, self)
-        return restored, (self._digest, *recipe)
+            self._digest = hashlib.sha256(repr(self._recipe()).encode()).hexdigest()
+        return self._digest
 
     def _recipe(self) -> tuple[Any, ...]:
         """All that it was made of; see `restored`.  Raises TypeError if that cannot be told as text."""

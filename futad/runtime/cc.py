@@ -165,12 +165,22 @@ def headers() -> dict[str, str]:
 
 @functools.cache
 def _files() -> dict[str, str]:
-    """The headers in an installed wheel, or in `kernels/` of a checkout."""
+    return {f.name: f.read_text(encoding="utf-8") for f in sorted(_kernels().glob("*.h"))}
+
+
+@functools.cache
+def _kernels() -> Path:
+    """The folder of an installed wheel, or `kernels/` of a checkout."""
     package = Path(__file__).resolve().parent.parent
     for folder in (package / "kernels", package.parent / "kernels"):
         if (folder / "prelude.h").is_file():
-            return {f.name: f.read_text(encoding="utf-8") for f in sorted(folder.glob("*.h"))}
+            return folder
     raise InternalError(f"prelude.h is missing from {package}: the installation is incomplete")
+
+
+def kernel_file(name: str) -> str:
+    """The text of a file of `kernels/` that is compiled by itself."""
+    return (_kernels() / name).read_text(encoding="utf-8")
 
 
 def prelude() -> str:

@@ -16,7 +16,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,15 @@ class Layout:
     bindings: tuple[Binding, ...] = ()
     loops: tuple[Loop, ...] = ()
     sites: tuple[Site, ...] = ()
+
+
+class Native(NamedTuple):
+    """The code of an entry (`backend/c.py` has the convention), what makes a context for it, which one call at a time
+    may use, and the words that it writes for each result; as addresses."""
+
+    call: int
+    new_context: int
+    stride: int
 
 
 _stops: Counter[int] = Counter()  # how many want the calls of a library to end
@@ -349,11 +358,19 @@ class CLibrary:
         seconds = perf_counter() - start
         del keep
         if code:
-            raise self._failure(context)
+            raise self.failure_in(context.address)
         return context, frame, seconds
 
-    def _failure(self, context: _Context) -> Exception:
-        words = (ctypes.c_int64 * 8).from_address(context.address)
+    def native(self, name: str) -> Native:
+        """An entry for those who call its code themselves, in contexts of their own."""
+        made = ctypes.cast(self.lib.futad_new, ctypes.c_void_p).value
+        call = ctypes.cast(self._frames[name].call, ctypes.c_void_p).value
+        assert made is not None and call is not None
+        return Native(call, made, 2 + self.layout.max_rank)
+
+    def failure_in(self, context: int) -> Exception:
+        """The exception of the call that has failed in a context, given by its address."""
+        words = (ctypes.c_int64 * 8).from_address(context)
         if words[0] == STOPPED:
             return Stopped()
         if words[0] == CHECK:
@@ -362,15 +379,15 @@ class CLibrary:
         place = self.layout.places[index] if index >= 0 else FailureSite(None)
         return failure(place, words[0], list(words[4:8]))
 
-    def _finding(self, context: _Context) -> Error:
+    def _finding(self, context: int) -> Error:
         """What checked execution found."""
         words = (ctypes.c_int64 * 5)()
-        self.lib.futad_finding(ctypes.c_void_p(context.address), words)
+        self.lib.futad_finding(ctypes.c_void_p(context), words)
         self.lib.futad_iteration_at.restype = ctypes.c_int64
         self.lib.futad_iteration_at.argtypes = [ctypes.c_void_p, ctypes.c_int64, ctypes.c_uint64]
 
         def iteration_at(loop: int, time: int) -> int:
-            return self.lib.futad_iteration_at(context.address, loop, time)
+            return self.lib.futad_iteration_at(context, loop, time)
 
         return finding(list(words), self.layout.bindings, self.layout.loops, iteration_at)
 
