@@ -2,6 +2,8 @@
 
     --torch     futad.torch beside PyTorch's own functions: an empty `autograd.Function` of as many tensors, and futad
                 without PyTorch; calls, and calls with their gradient
+    --jax       futad.jax beside the same written in JAX, both jitted, and futad without JAX; calls, and calls with
+                their gradient
     --start     a pickled gradient in a process of its own, its code in the cache: CPU time until it has run
 
 Times are the least mean over many short batches, all of one row in one process.
@@ -100,6 +102,38 @@ def torch_rows() -> None:
     print(f"overhead is at most {worst:.2f} times an empty autograd.Function (wanted: 1.3)")
 
 
+def jax_rows() -> None:
+    """The cost of calls in JAX."""
+    import jax
+    import jax.numpy as jnp
+
+    import futad.jax
+
+    jax.config.update("jax_enable_x64", True)
+    program = futad.compile(SOURCE, backend="c")
+    native = {"cubes": lambda xs: jnp.sum(xs * xs * xs), "affine": lambda w, x, b: jnp.sum(w * x) + b}
+    print(f"{'microseconds':28}{'futad':>8}{'JAX':>8}{'in JAX':>10}{'over JAX':>10}")
+    worst = -float("inf")
+    for entry, shapes in (("cubes", [(100,)]), ("affine", [(100,), (100,), ()])):
+        f, count = program[entry], tuple(range(len(shapes)))
+        arrays, given = [np.ones(s)[()] for s in shapes], [jnp.ones(s) for s in shapes]
+        inner = futad.jax.function(f)
+        for name, alone, theirs, inside in (
+            ("value", f, native[entry], inner),
+            ("value and gradient", futad.value_and_grad(f, count),
+             jax.value_and_grad(native[entry], count), jax.value_and_grad(inner, count)),
+        ):  # fmt: skip
+
+            def call(g: Callable[..., Any], args: list[Any] = given) -> Callable[[], Any]:
+                jitted = jax.jit(g)
+                return lambda: jax.block_until_ready(jitted(*args))
+
+            times = least([lambda g=alone, args=arrays: g(*args), call(theirs), call(inside)])
+            worst = max(worst, times[2] - times[1])
+            print(f"{f'{entry}, {name}':28}{times[0]:8.1f}{times[1]:8.1f}{times[2]:10.1f}{times[2] - times[1]:10.1f}")
+    print(f"a jitted call takes at most {worst:.1f} microseconds more than JAX's own (wanted: 15)")
+
+
 def start_row() -> None:
     """The start of a worker."""
     program = futad.load(os.path.join(os.path.dirname(__file__), "programs", "kmeans.fut"), backend="c")
@@ -121,12 +155,16 @@ def start_row() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--torch", action="store_true", help="calls in PyTorch")
+    parser.add_argument("--jax", action="store_true", help="calls in JAX")
     parser.add_argument("--start", action="store_true", help="the start of a worker")
     args = parser.parse_args()
-    if args.start or not args.torch:
+    every = not (args.torch or args.jax or args.start)
+    if args.start or every:
         start_row()
-    if args.torch or not args.start:
+    if args.torch or every:
         torch_rows()
+    if args.jax or every:
+        jax_rows()
 
 
 if __name__ == "__main__":

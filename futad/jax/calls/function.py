@@ -81,10 +81,13 @@ class JaxFunction:
 
     def _given(self, leaf: Leaf, k: int, x: Any) -> Any:
         """A component that a caller gives: one of JAX, or what `call_leaves` takes.  Raises DtypeError, ShapeError."""
+        if isinstance(x, list | tuple) and any(isinstance(part, jax.core.Tracer) for part in jax.tree.leaves(x)):
+            x = jnp.asarray(x)
         if not isinstance(x, jax.Array):
             made = self.f.signature.converted(k, x)
             if not isinstance(made, np.ndarray | np.generic):
-                raise ShapeError(f"argument '{leaf.path}': of an empty list the shape is not known", hint="give an array")
+                message = f"argument '{leaf.path}': of an empty list the shape is not known"
+                raise ShapeError(message, hint="give an array")
             return made
         if x.ndim != len(leaf.dims):
             raise ShapeError(
@@ -94,8 +97,8 @@ class JaxFunction:
         want = leaf.elem.dtype
         if x.dtype == want or x.dtype == _narrow(want):
             return x
-        python_number = jax.typeof(x).weak_type and want.kind == "f" and x.dtype.kind in "iuf"  # one that jit has traced
-        if not python_number and not widens(x.dtype, want):
+        traced_number = jax.typeof(x).weak_type and want.kind == "f" and x.dtype.kind in "iuf"  # Python's
+        if not traced_number and not widens(x.dtype, want):
             raise DtypeError(
                 f"argument '{leaf.path}': expected {leaf_text(leaf)} ({want.name}), got an array of {x.dtype.name}",
                 hint=f"convert it yourself if that is meant: {leaf.path.split('.')[-1]}.astype(jnp.{want.name})",

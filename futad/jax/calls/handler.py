@@ -84,7 +84,8 @@ def _warn(name: str, why: str) -> None:
 
 def warn(call: Call, why: str) -> None:
     """Once a program."""
-    _warn(call.f.executable.core.name, why)
+    program = call.f.executable
+    _warn(program.origin.main if program.origin is not None else program.core.name, why)
 
 
 def _add(call: Call, library: CLibrary) -> None:

@@ -165,11 +165,15 @@ def _given(call: Call, tangents: Sequence[Any]) -> tuple[int, ...]:
     return tuple([k for k, (leaf, t) in pairs if leaf.elem.is_float and type(t) is not ad.Zero])
 
 
+def _no_tangent(y: Any) -> Any:
+    return ad.Zero(jax.typeof(y).to_tangent_aval())
+
+
 def _call_jvp(leaves: Sequence[Any], tangents: Sequence[Any], *, call: Call, known: Known) -> tuple[Any, Any]:
     given = _given(call, tangents)
     if not given or not call.floats:
         made = bind(call, leaves, known)
-        return made, [ad.Zero.from_primal_value(y) for y in made]
+        return made, [_no_tangent(y) for y in made]
     if call.is_loss:  # see Note [Losses]
         active = call.owners(given)
         made = bind(call.derivative("value_and_grad", active), leaves, known)
@@ -178,7 +182,7 @@ def _call_jvp(leaves: Sequence[Any], tangents: Sequence[Any], *, call: Call, kno
         return made[:1], [sum(dots[1:], dots[0])]
     made = bind(call, leaves, known)
     along = iter(bind_linear(call, given, leaves, [tangents[k] for k in given], known))
-    return made, [next(along) if k in call.floats else ad.Zero.from_primal_value(y) for k, y in enumerate(made)]
+    return made, [next(along) if k in call.floats else _no_tangent(y) for k, y in enumerate(made)]
 
 
 def _linear_jvp(
