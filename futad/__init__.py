@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from futad.runtime.deviceprogram import synchronise
     from futad.runtime.shapes import Spec
     from futad.runtime.values import Record
+    from futad.sparse import sparse_hessian, sparse_jacobian
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ _NAMES = {
     "futad.runtime.deviceprogram": ("synchronise",),
     "futad.runtime.shapes": ("Spec",),
     "futad.runtime.values": ("Record",),
+    "futad.sparse": ("sparse_hessian", "sparse_jacobian"),
 }  # fmt: skip
 _MODULES = ("errors", "jax", "scipy", "strategies", "testing", "torch")
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
@@ -86,6 +88,7 @@ __all__ = [
     "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
     "FileError", "Function", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "Program",
     "Record", "ScopeError", "ShapeError", "SourceError", "Spec", "TypeCheckError", "UnsupportedError", "UsageError",
-    "bind", "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "load", "mjp", "strategies",
+    "bind", "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "load", "mjp",
+    "sparse_hessian", "sparse_jacobian", "strategies",
     "synchronise", "testing", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip
