@@ -1,16 +1,17 @@
 """Jacobians and Hessians as sparse matrices of SciPy: `sparse_jacobian`, `sparse_hessian` (`matrix.py`).
 
-The pattern is found by probing the derivative (`pattern.py`), columns or rows that share no place are computed along one
-direction (`colours.py`), by products with many vectors at once (`products.py`).
+The pattern is found by probing the derivative (`pattern.py`), columns or rows that share no place are computed along
+one direction (`colours.py`), by products with many vectors at once (`products.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from futad.api.argnums import Argnums, numbers
+from futad.api.argnums import Argnums, has_floats, numbers
 from futad.api.program import Function
 from futad.errors import UsageError
+from futad.runtime.values import entry_text
 
 if TYPE_CHECKING:
     from futad.sparse.matrix import SparseMatrix
@@ -32,7 +33,7 @@ def sparse_jacobian(f: Function, argnums: Argnums = 0, pattern: Any = None) -> S
     f, active = _checked(f, "sparse_jacobian", argnums)
     if not any(leaf.elem.is_float for leaf in f.signature.results):
         raise UsageError(f"sparse_jacobian: the result of {f.__name__} holds no floating-point numbers")
-    return _matrix()(f, f, active, False, pattern)
+    return _matrix()(f, active, False, pattern)
 
 
 def sparse_hessian(f: Function, argnums: Argnums = 0, pattern: Any = None) -> SparseMatrix:
@@ -41,7 +42,8 @@ def sparse_hessian(f: Function, argnums: Argnums = 0, pattern: Any = None) -> Sp
     Rows and columns are the floating-point components of the arguments that `argnums` names; the dtype is theirs.
     """
     f, active = _checked(f, "sparse_hessian", argnums)
-    return _matrix()(f, f.derivative("grad", active), active, True, pattern)
+    f.derivative("grad", active)  # raises if the result is not one number
+    return _matrix()(f, active, True, pattern)
 
 
 def _checked(f: Any, what: str, argnums: Argnums) -> tuple[Function, tuple[int, ...]]:
@@ -50,7 +52,13 @@ def _checked(f: Any, what: str, argnums: Argnums) -> tuple[Function, tuple[int, 
             f"{what} takes an entry of a program, not {type(f).__name__}",
             hint="pass prog.name itself; choose the arguments to differentiate with argnums",
         )
-    return f, numbers(f.entry, argnums)
+    active = numbers(f.entry, argnums)
+    for i in active:
+        name, t = f.entry.params[i]
+        if not has_floats(t):
+            raise UsageError(f"{what}: argument '{name}' of {f.__name__} holds no floating-point numbers",
+                             hint=entry_text(f.entry))  # fmt: skip
+    return f, active
 
 
 def _matrix() -> type[SparseMatrix]:

@@ -12,7 +12,6 @@ import scipy.sparse
 from futad.api.program import Function
 from futad.errors import ShapeError, UsageError
 from futad.runtime.values import entry_text
-
 from futad.sparse.colours import Colours, Pattern, column_colours, star_colours
 from futad.sparse.pattern import by_values, probed
 from futad.sparse.products import BLOCK, Products
@@ -84,9 +83,10 @@ def _hessian_plan(pattern: Pattern) -> _Plan:
 class SparseMatrix:
     """What `sparse_jacobian` and `sparse_hessian` give: call it with the arguments of the entry."""
 
-    def __init__(self, f: Function, of: Function, active: tuple[int, ...], symmetric: bool, pattern: Any) -> None:
-        """`f`: what the caller named, `of`: the entry whose Jacobian this is."""
-        self.f, self._of, self._active, self._symmetric = f, of, active, symmetric
+    def __init__(self, f: Function, active: tuple[int, ...], symmetric: bool, pattern: Any = None) -> None:
+        """Of f's Jacobian with respect to the arguments `active`, or if `symmetric` its Hessian."""
+        self.f, self._active, self._symmetric = f, active, symmetric
+        self._of = f.derivative("grad", active) if symmetric else f  # whose Jacobian it is
         self._given = None if pattern is None else _cleaned(pattern)
         if symmetric and self._given is not None and (self._given != self._given.T).nnz:
             raise UsageError("the pattern of a Hessian is symmetric")
@@ -160,6 +160,9 @@ class SparseMatrix:
             self._by_values = by_values(self._of.derivative("jmp", self._active))
         return not self._by_values or all(np.array_equal(x, y) for elem, x, y in triples if elem.is_float)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SparseMatrix, (self.f, self._active, self._symmetric, self._given)
+
     def __repr__(self) -> str:
         return f"<{self.__name__} of {entry_text(self.f.entry)}>"
 
@@ -176,7 +179,8 @@ def _cleaned(pattern: Any) -> Pattern:
         if made.ndim != 2:
             raise ValueError
     except (TypeError, ValueError):
-        raise UsageError(f"a pattern is a sparse matrix of SciPy, or a dense one, not {type(pattern).__name__}") from None
+        kind = type(pattern).__name__
+        raise UsageError(f"a pattern is a sparse matrix of SciPy, or a dense one, not {kind}") from None
     made.sum_duplicates()
     made.data = np.ones(made.nnz, bool)
     return made

@@ -96,7 +96,7 @@ def _divided(apply: Apply, found: Pattern, count: int, results: int, size: int) 
 
 
 def _hits(apply: Apply, direction: np.ndarray[Any, Any], count: int) -> tuple[Any, Any]:
-    """Pairs of a direction and a result that depends on it; `direction`: of `count`, the one that each element is in."""
+    """Pairs of a direction and a result that depends on it; `direction`: of `count`, that of each element."""
     directions: list[Any] = []
     results: list[Any] = []
     used = np.unique(direction)
