@@ -31,7 +31,7 @@ from collections.abc import Callable, Iterable
 from futad.ad.activity import lambda_flow
 from futad.ad.kept import cut
 from futad.ad.registry import Flags, Functions, Sweeps
-from futad.ad.reverse import Apart
+from futad.ad.reverse import SplitSweeps
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.calls import calls, reached
@@ -58,7 +58,7 @@ Plain = Callable[[ir.Fun], ir.Fun]
 #: The code of a derivative of a scope, given the directions: into a builder; results and derivatives.
 Expand = Callable[[Builder, ir.Jvp | ir.Vjp, ir.Atoms], tuple[list[Atom], list[Atom]]]
 #: The same of a function whose sweeps become two.
-ExpandApart = Callable[[Builder, ir.Vjp, Apart], tuple[list[Atom], list[Atom]]]
+ExpandSplit = Callable[[Builder, ir.Vjp, SplitSweeps], tuple[list[Atom], list[Atom]]]
 #: The statements that results need.
 Tidy = Callable[[list[ir.Stm], list[Atom]], list[ir.Stm]]
 
@@ -67,12 +67,12 @@ class Derived(Functions):
     """The functions of a program, those of them that are derivatives included."""
 
     def __init__(
-        self, program: ir.Program, plain: Plain, expand: Expand, expand_apart: ExpandApart, tidy: Tidy
+        self, program: ir.Program, plain: Plain, expand: Expand, expand_split: ExpandSplit, tidy: Tidy
     ) -> None:
         self.program = program
         self.funs: dict[str, ir.Fun] = {}  # without derivatives inside
         self.making: list[str] = []
-        self._plain, self._expand, self._expand_apart, self._tidy = plain, expand, expand_apart, tidy
+        self._plain, self._expand, self._expand_split, self._tidy = plain, expand, expand_split, tidy
         self._sweeps: dict[tuple[str, Flags, Flags], Sweeps] = {}
         self._todo: dict[str, Callable[[], None]] = {}
         self._flows: dict[tuple[str, Flags], Flags] = {}
@@ -254,12 +254,12 @@ class Derived(Functions):
             lam = self._over(self.fun(name), params, given_back)
             args = tuple([p for p, f in zip(given_back, params, strict=True) if f])
             b = Builder()
-            apart = Apart(accs, seeds)
-            values, bars = self._expand_apart(b, ir.Vjp(lam, args, ()), apart)
-            assert apart.end is not None
+            split = SplitSweeps(accs, seeds)
+            values, bars = self._expand_split(b, ir.Vjp(lam, args, ()), split)
+            assert split.end is not None
             out = [bars[k] for k in accs] + [bar for k, bar in enumerate(bars) if k not in accs]
             names = ir.Renamer(dict(zip(given_back, given, strict=True)))
-            both, rest = cut(b.stms, apart.end, values, out, names)
+            both, rest = cut(b.stms, split.end, values, out, names)
             end = (*both.results, both.record)
             forward.body = ir.Lambda(forward.body.params, tuple(self._tidy(both.forward, list(end))), end)
             stms = self._tidy([*both.restored(record), *rest], out)

@@ -19,7 +19,7 @@ from futad.ad.history.final import prepared, without_notes
 from futad.ad.inverse.lost_bits import Functions
 from futad.ad.kept import NO_DERIVATIVE, ONE_DIRECTION
 from futad.ad.registry import using
-from futad.ad.reverse import Apart, How, expand_vjp
+from futad.ad.reverse import How, SplitSweeps, expand_vjp
 from futad.ad.rules.custom import Plain
 from futad.ad.shifts import unmarked, without_shifts
 from futad.ad.spine.machine import flatten
@@ -37,7 +37,7 @@ from futad.core.types import Atom, Const, Var, elem_of, row_type
 
 
 def _one(
-    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, how: How, apart: Apart | None = None
+    b: Builder, e: ir.Jvp | ir.Vjp, lam: ir.Lambda, directions: ir.Atoms, how: How, split: SplitSweeps | None = None
 ) -> tuple[list[Atom], list[Atom]]:
     lam = ir.Lambda(lam.params, tuple(opened(lam.stms)), lam.result)
     if isinstance(e, ir.Jvp):
@@ -49,7 +49,7 @@ def _one(
     lam = without_shifts(prepared(lam))
     if how.budget is not None:
         how = replace(how, loops=max(1, _keeping(lam)))
-    out = expand_vjp(b, ir.Vjp(lam, e.args, directions), how, apart)
+    out = expand_vjp(b, ir.Vjp(lam, e.args, directions), how, split)
     b.stms[:] = without_notes(b.stms)
     return out
 
@@ -158,11 +158,11 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
         how = How(sequential, inside=inside, functions=functions)
         return _one(b, e, lam, directions, how)
 
-    def of_sweeps(b: Builder, e: ir.Vjp, apart: Apart) -> tuple[list[Atom], list[Atom]]:
+    def of_sweeps(b: Builder, e: ir.Vjp, split: SplitSweeps) -> tuple[list[Atom], list[Atom]]:
         lam = unfuse(e.lam)
         inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
         how = How(sequential, inside=inside, keeps=True, functions=functions)
-        return _one(b, e, lam, (), how, apart)
+        return _one(b, e, lam, (), how, split)
 
     def tidy(stms: list[ir.Stm], results: list[Atom]) -> list[ir.Stm]:
         return protect(live(stms, results)[0], results)

@@ -69,7 +69,7 @@ from futad.core.types import (
 )
 from futad.errors import Span
 
-Tape = list[tuple[ir.Stm, ir.Stm]]
+Swept = list[tuple[ir.Stm, ir.Stm]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class Scope:
     def child(self, kind: str) -> Scope:
         return Scope(kind, self, self.ctx)
 
-    def apart(self) -> Scope:
+    def isolated(self) -> Scope:
         """A scope inside that knows no adjoints of outside: what it finds are derivatives to be multiplied with one."""
         inner = Scope("root", None, self.ctx)
         inner.stripped, inner.widths = set(self.stripped), self.widths
@@ -172,9 +172,9 @@ class Scope:
 
     # -- the two sweeps
 
-    def forward(self, stms: Iterable[ir.Stm]) -> Tape:
+    def forward(self, stms: Iterable[ir.Stm]) -> Swept:
         """Emit the statements; returns what `back` walks."""
-        tape: Tape = []
+        swept: Swept = []
         budget = self.ctx.how.budget
         free = budget is None or not budget.limits
         for stm in [marked(part, free) for whole in opened(stms) for part in stripmine(whole)]:
@@ -191,8 +191,8 @@ class Scope:
                 emitted = drop_final_updates(emitted, self.ctx.final)
             if emitted is not None:
                 self.b.add(emitted)
-            tape.append((stm, emitted or stm))
-        return tape
+            swept.append((stm, emitted or stm))
+        return swept
 
     def _slice(self, v: Var, e: ir.At | ir.Alias | ir.Reshape) -> None:
         (a,), index = e.views(), e.index if isinstance(e, ir.At) else ()
@@ -206,9 +206,9 @@ class Scope:
                 return
         self.ctx.slices[v] = a, index
 
-    def back(self, tape: Tape) -> None:
+    def back(self, swept: Swept) -> None:
         """The return sweep over statements emitted by `forward`."""
-        for stm, emitted in reversed(tape):
+        for stm, emitted in reversed(swept):
             if any(v in self.adj or v in self.points for v in stm.pat):
                 first = len(self.b.stms)
                 rule_of(stm.exp).vjp(self, stm, emitted)
@@ -422,16 +422,16 @@ class Scope:
             self.local.add(q)
             if w:
                 self.ctx.active.add(q)
-        tape = self.forward(copy.stms(lam.stms))
+        swept = self.forward(copy.stms(lam.stms))
         for r, seed in zip(lam.result, seeds, strict=True):
             if seed is not None:
                 self.add(copy.atom(r), self.coerce(seed, copy.atom(r).type))
-        self.back(tape)
+        self.back(swept)
         return [self.take(q) for q in params]
 
 
 @dataclass(slots=True)
-class Apart:
+class SplitSweeps:
     """The sweeps of a function, which become two: `accs` are the accumulators of some arguments' adjoints, by number;
     `seeds` the adjoints of the results (None: zero); `end` is where the first sweep ends."""
 
@@ -440,8 +440,8 @@ class Apart:
     end: Var | None = None
 
 
-def expand_vjp(b: Builder, e: ir.Vjp, how: How, apart: Apart | None = None) -> tuple[list[Atom], list[Atom]]:
-    """Emit the code of a `Vjp`: primal results, adjoints of the arguments (which `apart` has accumulators for: these).
+def expand_vjp(b: Builder, e: ir.Vjp, how: How, split: SplitSweeps | None = None) -> tuple[list[Atom], list[Atom]]:
+    """Emit the code of a `Vjp`: primal results, adjoints of the arguments (which `split` has accumulators for: these).
     """
     copy = ir.Renamer()
     root = Scope("root", None, Context(how), b)
@@ -453,15 +453,15 @@ def expand_vjp(b: Builder, e: ir.Vjp, how: How, apart: Apart | None = None) -> t
         params.append(q)
     root.local.update(params)
     root.ctx.active.update(params)
-    tape = root.forward(copy.stms(e.lam.stms))
+    swept = root.forward(copy.stms(e.lam.stms))
     results = [copy.atom(r) for r in e.lam.result]
-    if apart is not None:
-        apart.end = mark(root)
-        root.adj.update({params[k]: acc for k, acc in apart.accs.items()})
-    for r, ybar in zip(results, e.adjoints if apart is None else apart.seeds, strict=True):
+    if split is not None:
+        split.end = mark(root)
+        root.adj.update({params[k]: acc for k, acc in split.accs.items()})
+    for r, ybar in zip(results, e.adjoints if split is None else split.seeds, strict=True):
         if ybar is not None:
             root.add(r, root.coerce(ybar, r.type))
-    root.back(tape)
+    root.back(swept)
     b.stms[:] = root.code()
     adjoints = []
     for q, a in zip(params, e.args, strict=True):

@@ -1,4 +1,4 @@
-"""C for loops around reductions whose iterations run in vector lanes (`imp/loops/vectorise.py`, `across`).
+"""C for loops around reductions whose iterations run in vector lanes (`imp/loops/vectorise.py`).
 
 GCC does not vectorise a loop around another one whose length it does not know, so such a loop is written in its vector
 types: some vectors of iterations at a time, which stay in registers while the reduction runs, then what follows the

@@ -2,7 +2,7 @@
 
 The quick build is C for one thread, without the transformations that make code larger, compiled with little effort: a
 tenth of the time.  Meanwhile, and afterwards, the full code is emitted by a thread and compiled by a process of its own
-(`cc.build_apart`), which goes on if this one ends: the next process finds what it makes in the cache.
+(`cc.build_in_background`), which goes on if this one ends: the next process finds what it makes in the cache.
 
 A call that is under way in the quick build when the full one is there does not hold anybody up: the full code starts on
 the same arguments, and the quick code, which looks after each iteration of its loops whether it is to go on
@@ -100,7 +100,7 @@ class QuickThenFull:
             full = CBackend(self._program, self._target)
             source = full.source
             self._emitted(full)
-            cc.build_apart(source, threads=full.multicore)
+            cc.build_in_background(source, threads=full.multicore)
             _ = full.compiled
             self._full = full
         except BaseException as e:

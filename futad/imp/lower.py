@@ -47,7 +47,7 @@ from futad.imp.claims import Unchecked
 from futad.imp.dispatch import HANDLERS, MEMORY, STACK_LIMIT, TAKE_DESTINATIONS, Destination
 from futad.imp.ir import Expr, Num, Ref, Stmt, is_leaf
 from futad.imp.loops.overlapped_tiling import tiled
-from futad.imp.outline import lowered_apart, separate_functions
+from futad.imp.outline import lower_outlined, separate_functions
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
@@ -543,7 +543,7 @@ class Lowerer(Unchecked):
         functions = []
         for f in self.program.funs.values():
             if f.name in self.separate:
-                functions.append(lowered_apart(self, f))
+                functions.append(lower_outlined(self, f))
             if f.entry is not None or self.calls.get(f.name, 0) == 0:
                 functions.append(self.function(f))
         return ir.Module(functions, self.slots, self.places, self.sites.all())

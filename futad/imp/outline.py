@@ -55,7 +55,7 @@ def separate_functions(program: core.Program) -> tuple[dict[str, int], set[str],
     return calls, separate, again.union(group_of)
 
 
-def lowered_apart(lo: Lowerer, fun: core.Fun) -> ir.Function:
+def lower_outlined(lo: Lowerer, fun: core.Fun) -> ir.Function:
     """A function that is not lowered where it is called."""
     return activation(lo, fun) if fun.name in lo.recursive else lo.function(fun, local=True)
 

@@ -35,7 +35,7 @@ LEGAL = Legality(
     worth="one pass in place of three, and no memory: mean and variance of what is kept many times as fast",
 )
 COUNTED = LEGAL.condition("kept ones counted", "another number than that of the kept elements is where one goes")
-PLACED = LEGAL.condition("kept ones in order", "an element goes to another place, or one that is not kept to one")
+IN_ORDER = LEGAL.condition("kept ones in order", "an element goes to another place, or one that is not kept to one")
 AS_MANY = LEGAL.condition("as many as kept", "there are elements that nothing was written to")
 ALIKE = LEGAL.condition("kept alike", "an element meets one of another place")
 NEUTRAL = LEGAL.condition("neutral elsewhere", "elements that are not kept change the result")
@@ -135,7 +135,7 @@ def _place(m: ir.Map) -> tuple[Atom, Atom] | None:
             before = step.value == 1
         case _:
             return None
-    return (given[test], given[end]) if PLACED(before and other.value < 0) else None
+    return (given[test], given[end]) if IN_ORDER(before and other.value < 0) else None
 
 
 def _counts(scan: ir.Scan, flags: Var, defs: Defs) -> bool:

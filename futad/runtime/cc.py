@@ -301,7 +301,7 @@ def _library(source: str, threads: bool, flags: Sequence[str]) -> tuple[str, Cal
     return key, lambda out: _compile(compiler, source, options, out)
 
 
-def build_apart(source: str, *, threads: bool = False) -> None:
+def build_in_background(source: str, *, threads: bool = False) -> None:
     """As `build_library`, but nothing is loaded, and it is done by a process of its own, which yields to others and
     goes on when this one ends; waits for it.  If it fails or cannot be started, nothing is in the cache."""
     if getattr(sys, "frozen", False) or cache.find(library_key(source, threads=threads), ".so") is not None:
@@ -313,15 +313,15 @@ def build_apart(source: str, *, threads: bool = False) -> None:
     job = json.dumps({"source": source, "threads": threads}).encode()
     with contextlib.suppress(OSError):
         process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from futad.runtime.cc import built_apart; built_apart()"],
+            [sys.executable, "-P", "-c", "from futad.runtime.cc import background_build; background_build()"],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
             start_new_session=True,
         )  # fmt: skip
         process.communicate(job)
 
 
-def built_apart() -> None:
-    """What the process of `build_apart` does."""
+def background_build() -> None:
+    """What the process of `build_in_background` does."""
     os.nice(3)  # more, and where all processors are busy nobody would see it end
     job = json.loads(sys.stdin.buffer.read())
     key, build = _library(job["source"], job["threads"], ())

@@ -123,7 +123,7 @@ def builder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Builder]:
     made = Builder()
     monkeypatch.setenv(quick.VARIABLE, "1")
     monkeypatch.delenv("FUTAD_CFLAGS", raising=False)
-    monkeypatch.setattr(cc, "build_apart", made)
+    monkeypatch.setattr(cc, "build_in_background", made)
     yield made
     made.go.set()
 
@@ -223,7 +223,7 @@ def test_without_a_full_build_the_quick_one_goes_on(builder: Builder, monkeypatc
     def fails(source: str, *, threads: bool = False) -> None:
         raise futad.BackendError("no space")
 
-    monkeypatch.setattr(cc, "build_apart", fails)
+    monkeypatch.setattr(cc, "build_in_background", fails)
     prog = futad.compile(LONG.replace("+ 1", "+ 1.25"))
     with pytest.warns(FutadWarning, match="goes on with code that is not optimised: no space"):
         want = prog.f(X, 3)

@@ -216,7 +216,7 @@ def _of_operands(s: Solver, e: ir.Exp, at: _Slots) -> Iterator[tuple[Atom, _Slot
     match e:
         case ir.Copy() | ir.Alias():
             yield e.operands()[0], at
-        case ir.Update() if OTHER_PLACE(_apart(s, at, e.index)):
+        case ir.Update() if OTHER_PLACE(_disjoint(s, at, e.index)):
             yield e.array, at
         case ir.Rearrange() if len(at) == len(e.perm):
             yield e.array, tuple([at[e.perm.index(d)] for d in range(len(at))])
@@ -247,7 +247,7 @@ def _of_result(s: Solver, e: ir.Exp, array: Var, at: _Slots) -> Iterator[_Slots]
     match e:
         case ir.Copy() | ir.Alias():
             yield at
-        case ir.Update() if e.array is array and OTHER_PLACE(_apart(s, at, e.index)):
+        case ir.Update() if e.array is array and OTHER_PLACE(_disjoint(s, at, e.index)):
             yield at
         case ir.Rearrange() if len(at) == len(e.perm):
             yield tuple([at[d] for d in e.perm])
@@ -294,7 +294,7 @@ def _at_least(p: Poly, k: int) -> bool:
     return not set(p) - {()} and k <= p.get((), 0) < 1 << 62
 
 
-def _apart(s: Solver, at: _Slots, index: ir.Index) -> bool:
+def _disjoint(s: Solver, at: _Slots, index: ir.Index) -> bool:
     """Whether two places differ in a dimension that both fix, by a constant."""
     for x, i in zip(at, index, strict=False):
         if not isinstance(x, Range) and not isinstance(i, Range):

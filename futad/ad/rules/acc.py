@@ -49,11 +49,11 @@ def _with_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     s.local.update(lam.params)
     s.stripped.update(lam.params)
     s.ctx.active.update(p for p, y in zip(lam.params, seeds, strict=False) if y is not None)
-    tape = s.forward(lam.stms)
+    swept = s.forward(lam.stms)
     for r, y in zip(lam.result, seeds, strict=True):
         if y is not None:
             s.add(r, y if len(shape_of(y.type)) == 0 else s.coerce(y, _array_type(r)))
-    s.back(tape)
+    s.back(swept)
     for p in lam.params:
         s.take(p)
     for a, y in zip(e.arrays, seeds[:k], strict=True):

@@ -86,10 +86,10 @@ def branch_with_gradient(s: Scope, emitted: ir.Stm, adjoints: Sequence[Atom | No
     sides: list[tuple[Scope, ir.Atoms]] = []
     for lam in (e.then, e.orelse):
         lam = ir.rename(lam)
-        side = s.apart()
-        tape = side.forward(lam.stms)
+        side = s.isolated()
+        swept = side.forward(lam.stms)
         side.add(lam.result[at[0]], Const(t, 1.0))
-        side.back(tape)
+        side.back(swept)
         sides.append((side, lam.result))
     changed = list(dict.fromkeys(v for side, _ in sides for v in side.outside()))
     if not NUMBERS(all(v.type is t for v in changed)):
@@ -115,10 +115,10 @@ def slopes(s: Scope, lam: ir.Lambda, at: int) -> tuple[ir.Lambda, list[Var]] | N
     if not isinstance(t, Prim) or not t.is_float or not lam.has(ir.Call):
         return None
     lam = ir.rename(lam)
-    side = s.apart()
-    tape = side.forward(lam.stms)
+    side = s.isolated()
+    swept = side.forward(lam.stms)
     side.add(lam.result[at], Const(t, 1.0))
-    side.back(tape)
+    side.back(swept)
     changed = side.outside()
     if not NUMBERS(all(v.type is t for v in changed)):
         return None

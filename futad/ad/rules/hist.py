@@ -276,11 +276,11 @@ def _hist_columns(s: Scope, h: ir.Hist, row: ir.Lambda, seeds: list[Atom | None]
         return list(c.emit(ir.Hist(h.width, own, h.idxs, xs[k : 2 * k], reexecution(row), xs[2 * k :]), "bins"))
 
     ys = outer.map_(column, *dests, *values, *h.neutral)
-    tape = s.forward(outer.stms)
+    swept = s.forward(outer.stms)
     for y, seed in zip(ys, seeds, strict=True):
         if seed is not None:
             s.add(y, flip(s.b, seed, rank))
-    s.back(tape)
+    s.back(swept)
 
 
 RULES[ir.Scatter] = Rule(_scatter_jvp, _scatter_vjp)

@@ -122,7 +122,7 @@ def _pull_elements(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | Non
     stms = [ir.Stm((p,), ir.Alias(v)) for p, v in zip(lam.params, (*left, *given), strict=True)]
     joined = ir.If(ok, ir.Lambda((), lam.stms, lam.result), ir.Lambda((), (), h.neutral))
     results = tuple([Var("p", x.type) for x in h.neutral])
-    tape = m.inner.forward([*stms, ir.Stm(results, joined)])
+    swept = m.inner.forward([*stms, ir.Stm(results, joined)])
 
     def onto(d: Builder) -> Sequence[Atom]:
         back = d.op("sub", d.op("sub", n, j), i64(2))
@@ -133,7 +133,7 @@ def _pull_elements(s: Scope, h: ir.Hist, g: _Segments, bars: Sequence[Atom | Non
     totals = choice(c, ok, onto, lambda d: [d.zeros(x.type) for x in h.neutral], h.neutral)
     for r, y in zip(results, totals, strict=True):
         m.inner.add(r, y)
-    m.inner.back(tape)
+    m.inner.back(swept)
     m.finish()
     for w, v in zip(g.elements, h.values, strict=True):
         if (bar := s.take(w)) is not None:

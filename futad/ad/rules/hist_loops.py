@@ -113,8 +113,8 @@ def _pull(s: Scope, h: ir.Hist, cells: ir.Atoms, olds: ir.Atoms, entered: ir.Ato
     stms = [ir.Stm((p,), ir.Alias(v)) for p, v in zip(lam.params[k:], given, strict=True)]
     joined = ir.If(ok, ir.Lambda((), (*stms, *lam.stms), lam.result), ir.Lambda((), (), h.neutral))
     results = tuple([Var("p", x.type) for x in h.neutral])
-    tape = m.inner.forward([ir.Stm(results, joined)])
+    swept = m.inner.forward([ir.Stm(results, joined)])
     for r, y in zip(results, entered, strict=True):
         m.inner.add(r, m.bind(y))
-    m.inner.back(tape)
+    m.inner.back(swept)
     m.finish()

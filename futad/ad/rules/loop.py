@@ -71,11 +71,11 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     for lam in (e.then, e.orelse):
         lam = reexecution(lam)
         inner = s.child("branch")
-        tape = inner.forward(lam.stms)
+        swept = inner.forward(lam.stms)
         for r, y in zip(lam.result, seeds, strict=True):
             if y is not None:
                 inner.add(r, y if isinstance(r.type, AccType) else inner.coerce(y, r.type))
-        inner.back(tape)
+        inner.back(swept)
         sides.append(inner)
     merge_branches(s, e.cond, sides)
 
@@ -130,7 +130,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     inner = s.child("loop")
     inner.local.update(body.params)
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
-    tape = inner.forward(body.stms)
+    swept = inner.forward(body.stms)
     carried = [q for q, f in enumerate(flags) if f and not isinstance(xs[q].type, AccType)]
     # Sizes that change from iteration to iteration: an iteration gets the adjoints with the sizes after it.
     sizes = varying([xs[q] for q in carried], xs)
@@ -142,7 +142,7 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
                 inner.add(r, y)
         elif q in bars:
             inner.add(r, inner.coerce(bars[q], r.type))
-    inner.back(tape)
+    inner.back(swept)
     for q in carried:
         inner.adj[xs[q]] = inner.dense(xs[q])
     captured = list(inner.captured)
@@ -257,10 +257,10 @@ def _cut(s: Scope, stm: ir.Stm, emitted: ir.Stm, n: Atom, found: Cut) -> None:
     parts = leaves.cut(stm, n, leaf)
     s.ctx.leaves[parts[0].pat[0]] = leaf
     outer, s.b = s.b, found.code
-    tape = s.forward(parts)
+    swept = s.forward(parts)
     s.b = outer
     s.replace(emitted, found.code.stms)
-    s.back(tape)
+    s.back(swept)
 
 
 def _cuts(s: Scope, stm: ir.Stm, ways: Ways, before: Builder, b: Builder, bounded: Bounded) -> Cut | None:

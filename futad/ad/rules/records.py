@@ -161,12 +161,12 @@ def branch_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm, seeds: Sequence[
         inner = s.child("branch")
         called = lam.has(ir.Call)
         own = ir.rename(lam) if called else reexecution(lam)
-        tape = inner.forward(own.stms)
+        swept = inner.forward(own.stms)
         end = mark(inner) if called else None
         for r, y in zip(own.result, seeds, strict=True):
             if y is not None:
                 inner.add(r, inner.coerce(y, r.type))
-        inner.back(tape)
+        inner.back(swept)
         sides.append(inner)
         found = None if end is None else finished(inner, end, own.result, ir.Renamer())
         cuts.append(found)
@@ -201,13 +201,13 @@ def loop_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> bool:
     flags = loop_flow(ir.For(e.bound, e.inits, body), s.ctx.active)
     inner = s.child("loop")
     inner.local.update(body.params)
-    tape = inner.forward(body.stms)
+    swept = inner.forward(body.stms)
     end = mark(inner)
     carried = [q for q, f in enumerate(flags) if f]
     bars = [Var(f"{xs[q].name}_bar", xs[q].type) for q in carried]
     for q, bar in zip(carried, bars, strict=True):
         inner.add(body.result[q], inner.coerce(bar, body.result[q].type))
-    inner.back(tape)
+    inner.back(swept)
     for q in carried:
         inner.adj[xs[q]] = inner.dense(xs[q])
     names = ir.Renamer()

@@ -89,14 +89,14 @@ def along_rows(s: Scope, f: Fold, row: ir.Lambda, scan: bool) -> None:
         flipped.append(outer.let(ir.Rearrange(a, (1, 0, *range(2, rank))), "cols"))
     lam = ir.Lambda((*cols, *units), tuple(inner.stms), outs)
     ys = outer.emit(ir.Map(m, (*flipped, *f.neutral), lam), "ys")
-    tape = s.forward(outer.stms)
+    swept = s.forward(outer.stms)
     for y, seed in zip(ys, f.seeds, strict=True):
         if seed is not None:
             if scan:
                 rank = len(shape_of(seed.type))
                 seed = b.let(ir.Rearrange(seed, (1, 0, *range(2, rank))), "cols")
             s.add(y, seed)
-    s.back(tape)
+    s.back(swept)
 
 
 def _column(t: object, width: Atom) -> ArrayType:
@@ -245,7 +245,7 @@ def _general_reduce(s: Scope, f: Fold) -> None:
     for p, v in zip(lam.params[:k], left, strict=True):
         m.inner.local.add(p)
         c.add(ir.Stm((p,), ir.Alias(v)))
-    tape = m.inner.forward(lam.stms)
+    swept = m.inner.forward(lam.stms)
     right: Sequence[Atom]
     if undone:
         right = solve(c, f.lam, lam.result, f.results)
@@ -258,5 +258,5 @@ def _general_reduce(s: Scope, f: Fold) -> None:
     for r, seed in zip(lam.result, prefix, strict=True):
         if seed is not None:
             m.inner.add(r, seed)
-    m.inner.back(tape)
+    m.inner.back(swept)
     m.finish()

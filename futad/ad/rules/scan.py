@@ -62,10 +62,10 @@ def _pull_elements(s: Scope, f: Fold, totals: dict[int, Atom]) -> None:
     for p, v in zip(lam.params[:k], left, strict=True):
         m.inner.local.add(p)
         c.add(ir.Stm((p,), ir.Alias(v)))
-    tape = m.inner.forward(lam.stms)
+    swept = m.inner.forward(lam.stms)
     for q, total in totals.items():
         m.inner.add(lam.result[q], m.bind(total))
-    m.inner.back(tape)
+    m.inner.back(swept)
     m.finish()
 
 

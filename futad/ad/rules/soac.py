@@ -71,11 +71,11 @@ def _pull_point(
         # What is added to single elements of a row goes to the accumulator, not to a row of zeros first.
         if isinstance(p.type, ArrayType) and s.is_active(a) and s.in_acc(a) and _read_by_element(lam, p):
             s.views[p] = (a, (at,))
-    tape = s.forward([*first, *lam.stms])
+    swept = s.forward([*first, *lam.stms])
     for r, v in zip(lam.result, pat, strict=True):
         if v in seeds:
             s.add(r, s.coerce(seeds[v], r.type))
-    s.back(tape)
+    s.back(swept)
 
 
 def _map_points(s: Scope, e: ir.Map, pat: tuple[Var, ...]) -> None:
@@ -114,7 +114,7 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             s.ctx.active.add(p)
         else:
             m.primal(p, a)
-    tape = m.inner.forward(lam.stms)
+    swept = m.inner.forward(lam.stms)
     end = mark(m.inner) if records else None
     for r, v in zip(lam.result, stm.pat, strict=True):
         ybar = s.take(v)
@@ -124,7 +124,7 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         if isinstance(v.type, AccType):
             source = _acc_source(e, stm.pat, v)
             s.add(source, ybar)
-    m.inner.back(tape)
+    m.inner.back(swept)
     if end is not None:
         keep_in_map(m, lam, end, emitted)
     m.finish()

@@ -71,17 +71,17 @@ def _with_records(s: Scope, emitted: ir.Stm, adjoints: Sequence[Sequence[Atom | 
     for lam, given in zip(emitted.exp.lambdas(), adjoints, strict=True):
         pat += rest[: len(given)]
         rest = rest[len(given) :]
-        side, own = s.apart(), ir.rename(lam)
+        side, own = s.isolated(), ir.rename(lam)
         sides.append(side)
         if all(y is None for y in given):
             bodies.append(lam)
             continue
-        tape = side.forward(own.stms)
+        swept = side.forward(own.stms)
         end = mark(side)
         for r, y in zip(own.result, given, strict=True):
             if y is not None:
                 side.add(r, side.coerce(y, r.type))
-        side.back(tape)
+        side.back(swept)
         for v in side.outside():
             side.materialise_points(v)
         found = finished(side, end, own.result, ir.Renamer())
@@ -95,14 +95,14 @@ def _with_records(s: Scope, emitted: ir.Stm, adjoints: Sequence[Sequence[Atom | 
 
 def _backwards(s: Scope, lam: ir.Lambda, adjoints: Sequence[Atom | None]) -> Scope:
     """A task's return sweep, which runs it again for the values that it needs; nothing if it has no adjoints."""
-    side = s.apart()
+    side = s.isolated()
     if any(y is not None for y in adjoints):
         lam = reexecution(lam)
-        tape = side.forward(lam.stms)
+        swept = side.forward(lam.stms)
         for r, y in zip(lam.result, adjoints, strict=True):
             if y is not None:
                 side.add(r, side.coerce(y, r.type))
-        side.back(tape)
+        side.back(swept)
     for v in side.outside():
         side.materialise_points(v)
     return side

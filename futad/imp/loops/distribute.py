@@ -76,7 +76,7 @@ def distributed(
     if not any(p.lanes for p in found):
         return refused("no dear functions beside the loops inside")
     declared = {s.name: (k, s) for k, p in enumerate(found) for s in p.body if isinstance(s, ir.Decl)}
-    if not _apart(found, declared, folds):
+    if not _disjoint(found, declared, folds):
         return None
     shared = _hand_on(found, declared, loop.var)
     if len(shared) > MOST:
@@ -144,7 +144,7 @@ def _parts(body: list[ir.Stmt]) -> list[_Part]:
     return out
 
 
-def _apart(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], folds: Set[str]) -> bool:
+def _disjoint(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], folds: Set[str]) -> bool:
     """Whether the parts can run one after the other for several iterations each."""
     # By each name or pointer, the parts where it is.
     mentioned, assigned, loaded, stored, added = [defaultdict[str, set[int]](set) for _ in range(5)]

@@ -60,7 +60,7 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
                 refused("its body is no straight line, or assigns variables")
                 return False
     for stores in added.values():
-        apart = all(_apart(s, t) for k, s in enumerate(stores) for t in stores[:k])
+        apart = all(_disjoint(s, t) for k, s in enumerate(stores) for t in stores[:k])
         if not ADDED_DISJOINT(apart and all(facts.beside(s.index) for s in stores)):
             return False
     loop.body = body
@@ -73,7 +73,7 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
     return True
 
 
-def _apart(s: ir.Store, t: ir.Store) -> bool:
+def _disjoint(s: ir.Store, t: ir.Store) -> bool:
     """Whether an iteration adds to the same element twice, or iterations to elements of different rows."""
     if s.index == t.index:
         return True
