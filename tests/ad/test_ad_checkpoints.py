@@ -227,6 +227,7 @@ def of_vector(body: str) -> str:
     """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SAVED)
 def test_only_what_the_return_sweep_reads_is_saved(counted: Any, name: str) -> None:
     body, arrays = SAVED[name]

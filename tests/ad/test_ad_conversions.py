@@ -47,6 +47,7 @@ def test_what_rounds_has_the_derivative_0(program, name: str) -> None:
         assert [float(program[name](x, seed)) for seed in (0.5, 1.0, 1.5, -3.0)] == [0, 0, 0, 0]
 
 
+@pytest.mark.slow
 def test_what_is_rounded_counts_as_a_constant(program) -> None:
     rng = np.random.default_rng(3)
     xs, ds = rng.uniform(0.21, 0.29, 5), rng.standard_normal(5)  # 10 x is between 2 and 3

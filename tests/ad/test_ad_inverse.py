@@ -225,6 +225,7 @@ def f (n: i64) (x: f64): f64 =
 entry gradient (n: i64) (x: f64): f64 = vjp (f n) x 1"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_a_merge_is_undone_where_that_is_asked_for(backend: str) -> None:
     ways = ("#[reversible(1e-6)]", "#[reversible(false)]", "")
@@ -326,6 +327,7 @@ def test_gradients_and_what_is_kept(kept: Any, name: str, n: int) -> None:
     assert got == pytest.approx(want, rel=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_rules(name: str) -> None:
     p = inlined(program(name))
@@ -520,6 +522,7 @@ LONG = """
 """.replace("(_, q, p, s, _)", "(s, q, p, _, _)")
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_long_stretches_are_run_again(backend: str) -> None:

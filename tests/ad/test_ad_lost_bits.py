@@ -290,6 +290,7 @@ def bodies(draw: st.DrawFn) -> str:
     return " ".join(lines)
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(bodies(), st.floats(-2, 2), st.integers(0, 40))
 def test_random_loops(body: str, x: float, n: int) -> None:

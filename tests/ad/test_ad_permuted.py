@@ -61,6 +61,7 @@ def test_of_sizes_that_are_not_known(place: str, way: str) -> None:
         check(source(place, way, "l", "[l]"), m, "interp", True)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 def test_backends(backend: str) -> None:

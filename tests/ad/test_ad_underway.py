@@ -54,6 +54,7 @@ def test_what_is_forgotten_on_the_way_is_an_error(name: str) -> None:
     assert not np.isclose(wrong, gradients(text, "interp", 60, False), rtol=0.01)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 def test_backends(backend: str) -> None:
@@ -96,6 +97,7 @@ def test_an_inverse_that_is_right_of_the_first_iteration_only(name: str, backend
         futad.grad(f, argnums=1, **options)(4, 0.3)
 
 
+@pytest.mark.slow
 def test_an_inverse_is_compared_in_each_iteration() -> None:
     """It is wrong once, in iterations that may be left out where only round-off is looked for."""
     f = futad.compile(
@@ -123,6 +125,7 @@ def test_what_is_right_passes(n: int) -> None:
         np.testing.assert_allclose(gradients(text, "interp", n, True), gradients(text, "interp", n, False), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", [True, 1e-6])
 def test_higher_derivatives(how: float) -> None:
     text = source("(loop (p, q) = (a, 1) for i < n do let p = p + 0.1 * f64.sin q in (p, q - 0.1 * f64.cos p)).0")

@@ -35,6 +35,7 @@ def interpreted(text):
     return Interpreter(compile_program(compile_text(text), check=True), count=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_each_record_is_read_once(case):
     """The interpreter fails where one is read twice."""
@@ -77,6 +78,7 @@ def costs(text, n):
     return out[1] / out[0]
 
 
+@pytest.mark.slow
 def test_the_factor_does_not_grow_with_the_depth():
     """A tree that multiplies the results of its calls: by records a constant factor, else as often as it is deep."""
     gradient = "entry gradient [n] (xs: [n]f64): [n]f64 = vjp tree xs 1\n"
@@ -87,6 +89,7 @@ def test_the_factor_does_not_grow_with_the_depth():
     assert "keep(" not in str(compile_program(compile_text(again))) and large < costs(again, 512)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_functions_that_are_run_again(backend):
     text = TREE.replace("\ndef tree", "\n#[again]\ndef tree") + ENTRIES
@@ -110,6 +113,7 @@ def test_the_adjoint_of_what_all_calls_read_is_one_array():
     assert program_text(again, normal=True) == program_text(program, normal=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_calls_gave_is_overwritten(backend):
     """In place, after it has been read; and what is asserted of several values at once."""
@@ -157,6 +161,7 @@ def loops(xs, k=None):
     return s * ps[0] + t + xs[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_calls_in_loops(backend):
     p = futad.compile(LOOPS + ENTRIES, backend=backend)
@@ -168,6 +173,7 @@ def test_calls_in_loops(backend):
             assert left(p)[1] == 0 and (n < 3 or left(p)[0] > 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_array_twice(backend):
     """A call that is given an array twice, parts of it that overlap, and its rows."""
@@ -205,6 +211,7 @@ entry gradient (xs: [6]f64) = vjp (\\xs -> g (unflatten (sized (2 * 3) xs)) 3) x
     np.testing.assert_allclose(p.gradient(xs), differences(p.value, xs), rtol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_arrays_of_all_types_in_records(backend):
     """Records with arrays of bools, small integers and f32, of sizes that only the call knows, larger than a chunk."""
@@ -246,6 +253,7 @@ entry gradient [n] (xs: [n]f64) (i: i64) = vjp (\\xs -> f xs i) xs 1
             assert left(p)[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_records_of_threads(backend):
     """Maps that make records in one nest and read them in another, on whatever threads these run."""
@@ -267,6 +275,7 @@ entry gradient [n] (ps: [3]f64) (xs: [n]f64) = vjp (\\(ps, xs) -> value ps xs) (
     np.testing.assert_allclose(found[0][0], slope, rtol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_records_of_tasks(backend):
     """Each task keeps what it called, and its return sweep, a task in turn, reads that."""

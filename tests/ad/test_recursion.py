@@ -324,6 +324,7 @@ def test_derivatives(case, backend):
         np.testing.assert_allclose(p.reverse_of_forward(xs, vs), exact, rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_nothing_to_differentiate(backend):
     """Of no elements, and where no input matters: by an index alone, or by what is never reached."""
@@ -355,6 +356,7 @@ def python_power(x, n):
     return 1.0 if n == 0 else x * python_power(x, n - 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_in_constructs_of_all_kinds(backend):
     """Calls in maps over rows, loops, branches, reductions; derivatives inside maps; free variables."""

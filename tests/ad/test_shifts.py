@@ -67,7 +67,7 @@ def test_fires_where_the_shift_cancels(name):
 
 
 ALL = ["log-sum-exp", "softmax", "masked by infinity", "twice", "branch"]
-FAST = [*[("interp", name) for name in ALL], ("c", "softmax"), ("multicore", "of two"), ("emulated", "log-sum-exp")]
+FAST = [*[("interp", name) for name in ALL], ("c", "softmax"), ("multicore", "of two")]
 
 
 @pytest.mark.parametrize(

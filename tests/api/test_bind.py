@@ -27,6 +27,7 @@ def prog(request: pytest.FixtureRequest) -> Program:
     return futad.compile(SOURCE, backend=request.param)
 
 
+@pytest.mark.slow
 def test_values_and_derivatives_are_those_of_the_whole(prog: Program) -> None:
     f = futad.bind(prog.loss, x=X, k=3)
     assert f(W) == f(w=W) == prog.loss(W, X, 3)

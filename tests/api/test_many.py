@@ -31,6 +31,7 @@ def prog(request: pytest.FixtureRequest) -> Program:
     return futad.compile(SOURCE, backend=request.param)
 
 
+@pytest.mark.slow
 def test_many_directions_are_directions_one_by_one(prog: Program) -> None:
     rng = np.random.default_rng(1)
     along = {"a": rng.normal(size=(4, 3)), "b": rng.normal(size=4)}

@@ -111,6 +111,7 @@ def test_what_is_pickled_and_lives_is_itself(prog: Program) -> None:
     assert again.sines is prog.sines and repr(again) == repr(prog)
 
 
+@pytest.mark.slow
 def test_the_source_goes_along_and_no_code(tmp_path: Path) -> None:
     """Files, imports too, are not looked at again, and their places are told from the texts."""
     (tmp_path / "lib").mkdir()
@@ -144,6 +145,7 @@ def test_the_source_goes_along_and_no_code(tmp_path: Path) -> None:
         assert "entry f (xs: []f64) (i: i64): f64 = shift xs[i]" in done.stdout.decode()
 
 
+@pytest.mark.slow
 def test_workers_take_functions() -> None:
     f = futad.compile(SOURCE, backend="interp")
     data = [np.full(3, float(i)) for i in range(4)]

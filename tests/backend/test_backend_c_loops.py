@@ -102,6 +102,7 @@ def names() -> list[str]:
     return [line.split()[1] for line in TEXT.splitlines() if line.startswith("entry")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("k", [0, 1, 2, 9])
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str, k: int) -> None:
@@ -118,6 +119,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str, k: int) -> 
     np.testing.assert_array_equal(zs, np.arange(3, 16))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GROWING)
 def test_growing_arrays_are_seldom_moved(core: Any, name: str) -> None:
     fresh = c_backend(core)

@@ -83,6 +83,7 @@ def several(results: Any) -> tuple[Any, ...]:
     return results if isinstance(results, tuple) else (results,)
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 40])
 @pytest.mark.parametrize("name", NAMES)

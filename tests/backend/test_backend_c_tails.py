@@ -71,6 +71,7 @@ def test_constant_length(core: Any, backend: CBackend) -> None:
     same(core, backend, "constant", np.linspace(-2, 2, 13))
 
 
+@pytest.mark.slow
 def test_special_values_stay_where_they_are(backend: CBackend) -> None:
     for n in (9, 14, 15):
         for at in range(n):

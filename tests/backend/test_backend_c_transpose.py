@@ -70,6 +70,7 @@ def test_pieces(backend: CBackend, n: int, m: int) -> None:
         np.testing.assert_array_equal(backend.run("part", [n, m, xs])[-1], xs[1 : n - 2, 1 : m - 1].T, strict=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n, m", SIZES[:-2])
 def test_rows_of_a_transposed_matrix(core: Any, backend: CBackend, n: int, m: int) -> None:
     xs = values((n, m), "f32")

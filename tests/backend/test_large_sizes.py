@@ -82,6 +82,7 @@ def test_products_that_do_not(prog: futad.Program) -> None:
         prog.read(2, 4, xs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, args", [("none", (1 << 62,)), ("none", (1 << 61,)), ("bare", (HALF, HALF)),
                                         ("whole", (0, 1 << 62, EMPTY)), ("three", (HALF, HALF, 0, EMPTY))])  # fmt: skip
 def test_results_that_numpy_has_no_shape_for(prog: futad.Program, name: str, args: tuple[Any, ...]) -> None:

@@ -59,6 +59,7 @@ def backends_of(text: str) -> tuple[CBackend, Interpreter]:
     return CBackend(compile_program(program, target=target), quick.TARGET), Interpreter(compile_program(program))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_quick_build_is_the_interpreter(name: str) -> None:
     made, reference = backends_of(text_of(PROGRAMS[name]))

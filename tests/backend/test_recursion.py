@@ -89,6 +89,7 @@ def hanoi(n, a, b, c):
     return [] if n == 0 else [*hanoi(n - 1, a, c, b), (a, c), *hanoi(n - 1, b, a, c)]
 
 
+@pytest.mark.slow
 def test_scalars(program):
     assert [program.parity(n)[0] for n in range(6)] == [True, False] * 3
     assert program.ackermann(2, 3) == 9 and program.ackermann(0, 0) == 1
@@ -141,6 +142,7 @@ def test_calls_give_back_their_memory(program):
     assert held[0] == held[-1] < 1 << 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_par(backend):
     text = """
@@ -236,6 +238,7 @@ def test_failures_inside(backend):
             program.main([1.0, 3.0])
 
 
+@pytest.mark.slow
 def test_executables_report_the_depth(tmp_path, monkeypatch):
     source = tmp_path / "deep.fut"
     source.write_text(ENDLESS)

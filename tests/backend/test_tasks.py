@@ -119,6 +119,7 @@ def test_programs_against_dual_numbers(kind):
             np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-12, err_msg=f"{entry} on {p.backend}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["tree", "captured"])
 def test_gradients_are_slopes(kind):
     function = "tree" if kind == "tree" else "(\\x -> captured x 0 n)"
@@ -176,6 +177,7 @@ entry adjoint (d: i64) (xs: [4]f64) = vjp (tree d) xs (replicate 4 1)
 """
 
 
+@pytest.mark.slow
 def test_others_take_tasks_and_results_stay_the_same():
     p, c = (futad.compile(SHARED, backend=b) for b in ("multicore", "c"))
     xs = np.array([0.3, 0.5, 0.7, 1.1])
@@ -197,6 +199,7 @@ def test_others_take_tasks_and_results_stay_the_same():
         assert taken() == before
 
 
+@pytest.mark.slow
 def test_records_of_tasks():
     """Whoever does a task makes its records, whoever does its return sweep gives them back: none is left."""
     text = PROGRAM + ENTRIES["pairs"] + ENTRIES["tree"] + "entry deep (x: f64) = vjp (\\x -> (pairs 12 x 0.7).0) x 1\n"
@@ -241,6 +244,7 @@ entry deep (n: i64) (x: f64) = g n x
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_depth(backend, monkeypatch):
     p = futad.compile(ENDLESS, backend=backend)

@@ -135,6 +135,7 @@ entry largest [k][l][n] (start: [k][l]f32) (is: [n](i64, i64)) (xs: [n]f32) (ds:
 """)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_histograms_by_sorting_and_by_locks() -> None:
     rng = np.random.default_rng(2)

@@ -173,6 +173,7 @@ def test_not_told_again_by_the_return_sweep() -> None:
     assert not any(type(s.exp) is ir.Measure for s in again.stms)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jvp", "vjp"])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_derivatives_tell_once(kind: str, backend: str) -> None:

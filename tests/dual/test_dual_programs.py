@@ -65,6 +65,7 @@ def compared(plain: Function, dual: Function, flat: list[Any]) -> bool:
     return True
 
 
+@pytest.mark.slow
 @named(WITH, 6)
 def test_what_programs_compute(file: Path) -> None:
     if file.stem == "hoist":

@@ -196,6 +196,7 @@ def test_every_choice_forced_and_forbidden_computes_the_same(program: str) -> No
                     raise AssertionError(f"{asked.strip()}, {name}, {n} rows: {e}") from None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "line", "asked", "cause"),
     [

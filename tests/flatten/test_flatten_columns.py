@@ -32,6 +32,7 @@ def in_parts(name: str, n: int, d: int) -> bool:
     return any("[parts" in r.what for r in DEVICE.count(name, {"n": n, "d": d}).rows.values())
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ENTRIES)
 def test_they_equal_the_interpreter(name: str) -> None:

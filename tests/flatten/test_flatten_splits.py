@@ -99,6 +99,7 @@ def test_sums_of_rows_that_a_product_takes_along() -> None:
         assert any(w.startswith("parts of sums beside") for w in names(device, "gradient", args)) == (tiles > 0)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("entry", ENTRIES)
 def test_long_sums_of_few_tiles_are_cut(entry: str) -> None:

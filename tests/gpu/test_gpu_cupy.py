@@ -68,6 +68,7 @@ def test_cupy_in_and_out(card: fake_cupy.Card) -> None:
     np.testing.assert_allclose(out.get(), steps(XS, 4), rtol=1e-13)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_streams(card: fake_cupy.Card) -> None:
     prog = futad.compile(SOURCE, "g.fut", backend="cuda")

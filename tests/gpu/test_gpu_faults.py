@@ -112,6 +112,7 @@ def test_a_capture_that_fails_is_not_tried_again(card: fake_cupy.Card, entry: st
     assert [e for e in card.log if e[0] == "graph"]
 
 
+@pytest.mark.slow
 def test_nothing_to_zero_is_no_node(card: fake_cupy.Card) -> None:
     prog = program()
     device = prog.executor().running.device
@@ -197,6 +198,7 @@ def test_a_blas_that_fails(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch
 # --- memory ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_pools_are_emptied_before_memory_is_short(card: fake_cupy.Card) -> None:
     """Of results too, and of memory that another stream's pool keeps."""
     prog = program()
@@ -253,6 +255,7 @@ def test_large_memory_goes_back_to_others(card: fake_cupy.Card) -> None:
 # --- streams --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_memory_that_grows_on_another_stream(card: fake_cupy.Card) -> None:
     """What a program gives back may be in use by work of the present stream, which the pool of the first does not
     know."""
@@ -268,6 +271,7 @@ def test_memory_that_grows_on_another_stream(card: fake_cupy.Card) -> None:
             np.testing.assert_allclose(out.get(), want, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_arrays_of_the_caller_are_let_go(card: fake_cupy.Card) -> None:
     prog = program()
     device = prog.executor().running.device

@@ -58,6 +58,7 @@ def test_nobody_waits(card: fake_cupy.Card, prog: futad.Program) -> None:
     futad.synchronise()
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_results_that_go_to_the_host_are_waited_for_once(card: fake_cupy.Card, prog: futad.Program) -> None:
     prog.positive(XS)

@@ -66,6 +66,7 @@ def test_index_out_of_bounds_in_a_thread() -> None:
     assert running().run("gather", [10, 2, xs, is_[:2]])[0].tolist() == xs[[1, 2]].tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [2, 64])
 def test_index_out_of_bounds_before_a_barrier(k: int) -> None:
     """Threads whose check failed still meet the others."""
@@ -115,6 +116,7 @@ def test_failures_name_their_line_as_on_the_cpu(name: str) -> None:
     check_failure(name, good, bad)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in FAILING if n.endswith("nest")])
 @pytest.mark.parametrize(("kind", "rows", "times"), [("thread", 40, 1), ("warp", 40, 4), ("block", 4, 7)])
 def test_failures_before_a_barrier(name: str, kind: str, rows: int, times: int) -> None:

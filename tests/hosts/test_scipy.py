@@ -52,6 +52,7 @@ def test_minimisers_take_records(prog: Program, least: np.ndarray, method: str |
         assert r.nfev < 15  # with exact second derivatives
 
 
+@pytest.mark.slow
 def test_the_methods_with_products_make_no_hessian(prog: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: object) -> None:
         raise AssertionError("a Hessian was made")
@@ -68,6 +69,7 @@ def test_the_methods_with_products_make_no_hessian(prog: Program, monkeypatch: p
         assert np.abs(r.jac).max() < 1e-6 and r.fun < bound(start)
 
 
+@pytest.mark.slow
 def test_objective_as_a_function_of_a_vector(prog: Program) -> None:
     o = futad.scipy.objective(prog.loss, (W, X), argnums=(1, 0))
     assert o.x0.tolist() == [1, 2, 3, 0, 0, 0, 0.5]

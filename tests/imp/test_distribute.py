@@ -62,6 +62,7 @@ def test_all_agree(backend):
             np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-12, err_msg=nest)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 def test_gradients(backend):
     """The return sweep adds to memory after the functions; by the interpreter's and by differences."""
@@ -97,6 +98,7 @@ def test_failures_come_in_order():
             program.main(0 * a, b, x, np.array([0.0, 1, 9, 2, 7]))
 
 
+@pytest.mark.slow
 def test_recurrence():
     """A recurrent network's steps and their gradient."""
     text = (

@@ -32,6 +32,7 @@ entry value [n] (x: [n]f64): [n]f64 = f x
 entry back [n] (x: [n]f64) (s: [n]f64): [n]f64 = vjp f x s"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(PLACES))
 def test_borders(name: str) -> None:
     text = source(PLACES[name])

@@ -51,6 +51,7 @@ def test_global(module: EmulatedModule, name: str, t: str, seed: int | None) -> 
         np.testing.assert_array_equal(dest, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize(("name", "t"), [c for c in CASES if c[0] in HIST_SHARED], ids=str)
 def test_sub_histograms_by_passes(module: EmulatedModule, name: str, t: str, seed: int | None) -> None:

@@ -243,6 +243,7 @@ entry back [n][m][c] (k: [m]f64) (x: [n][c]f64) (s: [n][c]f64) = vjp (\\x -> f k
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("source", "otherwise"), [(LAGS, "contraction"), (STRIDED, "withacc")])
 def test_adjoints_go_through_no_more_than_the_sums(source: str, otherwise: str) -> None:
     """Few lags of a long signal, or a short filter: each place of the signal is not met by all others."""

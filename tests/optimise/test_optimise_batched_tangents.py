@@ -47,6 +47,7 @@ def test_structure(file: Path) -> None:
     assert {n: products(core, n) for n in ("right", "skin", "apart")} == {"right": 1, "skin": 1, "apart": 0}
 
 
+@pytest.mark.slow
 def test_hand_tracking() -> None:
     """The blend of the bones' movements, in both branches of both derivatives, and of the values beside them."""
     core = compile_program(load_program(str(PROGRAMS / "hand.fut")))

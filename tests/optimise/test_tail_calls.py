@@ -33,6 +33,7 @@ entry divisors [n] (xs: [n]i64) (ys: [n]i64) = map2 gcd xs ys
 """
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
 def test_values(backend):

@@ -46,6 +46,7 @@ def without_tangents(program: ir.Program) -> ir.Program:
     return compile_program(program, stop_after="simplify-ad")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", PROGRAMS)
 def test_no_rule_applies_where_nothing_is_found(path):
     some = 0

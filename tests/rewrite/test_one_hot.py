@@ -93,6 +93,7 @@ BACKENDS = [
 ENTRIES = [name for name, f in source().funs.items() if f.entry is not None]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_values_are_those_without_the_rules(backend):
     made = on(source(), backend)

@@ -182,6 +182,7 @@ def is_gone(child: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 def test_a_compiler_that_hangs(own_cache: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """It is stopped with its children, and the lock is free again."""
     script = hanging(tmp_path)

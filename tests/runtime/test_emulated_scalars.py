@@ -57,6 +57,7 @@ def test_device_equals_numpy(module: EmulatedModule, op: ScalarOp) -> None:
         assert not len(where), f"{op.name} at {t}: {np.count_nonzero(bad)} of {n}; args, device, NumPy: {table}"
 
 
+@pytest.mark.slow
 @needs_toolkit
 def test_compiles_for_a_card() -> None:
     """Every operation at f64, f32, f16 and i64 in one module: the words it uses are CUDA's too."""

@@ -280,6 +280,7 @@ def test_no_races(tmp_path: Path, flags: list[str]) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_a_race_is_found(tmp_path: Path) -> None:
     """If workers said without any order that they are done."""
     text = (KERNELS / "thread_pool.h").read_text()

@@ -96,6 +96,7 @@ def test_a_random_program_is_shown(kind, capsys):
     assert mutants.main(["--show", kind]) == 1
 
 
+@pytest.mark.slow
 def test_what_crashes_or_does_not_end_is_found():
     assert mutants.in_child(lambda: os._exit(3)) == "crash (status 3)"
     assert mutants.in_child(os.abort) == "crash (SIGABRT)"
