@@ -76,6 +76,7 @@ def test_what_a_loop_loses_is_named() -> None:
         futad.compile(text, backend="interp").grad(3, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "loops"), [("plain", 1), ("two", 2)])
 def test_nothing_but_the_numbers_is_kept(kept: Any, name: str, loops: int) -> None:
     """Of the outer loop: what an inner one keeps while its own iterations are reversed is the same without undoing."""

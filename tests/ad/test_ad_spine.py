@@ -338,6 +338,7 @@ entry f [n] (l: i64) (x: *[n]f64) : [n]f64 =
     assert "[" in ticks and "copy(" not in ticks and "memcpy(" not in ticks
 
 
+@pytest.mark.slow
 def test_the_seeds_example():
     """The gradient of half the squared norm of what was rotated is x itself."""
     text = (BENCHMARK_PROGRAMS / "adaptive.fut").read_text()

@@ -128,6 +128,7 @@ def test_growing_arrays_are_seldom_moved(core: Any, name: str) -> None:
     assert fresh.memory()[1] <= 40  # a factor of one and a half each
 
 
+@pytest.mark.slow
 def test_popping_and_pushing_needs_no_more_memory(core: Any) -> None:
     fresh = c_backend(core)
     fresh.run("queue", [1000])

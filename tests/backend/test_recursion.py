@@ -275,6 +275,7 @@ def _rem(a, b):
     return abs(a) % b * (1 if a >= 0 else -1)
 
 
+@pytest.mark.slow
 @settings(max_examples=3, deadline=None)
 @given(hs.data())
 def test_random_groups(data):

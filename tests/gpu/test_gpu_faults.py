@@ -149,6 +149,7 @@ def test_a_fault_of_a_kernel(card: fake_cupy.Card, calls: int) -> None:
         prog.turned(6, XS)
 
 
+@pytest.mark.slow
 def test_which_kernel_it_was(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUTAD_SYNC", "1")
     prog = program()

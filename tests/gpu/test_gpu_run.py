@@ -146,6 +146,7 @@ def check_failure(name: str, good: np.ndarray, bad: np.ndarray) -> None:
     assert want["emulated"] == want["interp"]
 
 
+@pytest.mark.slow
 def test_assertion_on_a_value_of_the_device() -> None:
     assert running().run("checked", [2, np.array([1, 2])]) == [3]
     with pytest.raises(AssertionFailed) as e:

@@ -193,6 +193,7 @@ fun main [n_1: i64, m_2: i64] (a_3: [n_1][m_2]f64, b_4: [m_2]f64) -> (r_9: [n_1]
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_construct(backwards: bool) -> None:
     text = CORE % (("2i64", "-1") if backwards else ("0i64", "1"))
