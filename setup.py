@@ -1,9 +1,10 @@
-"""Only what pyproject.toml cannot say: `kernels/`, `datasets/` and `benchmarks/programs/` travel in the wheel under
-`futad/`."""
+"""Only what pyproject.toml cannot say: `kernels/`, `datasets/`, `benchmarks/programs/` and the page of errors travel in
+the wheel under `futad/`."""
 
 from setuptools import find_namespace_packages, setup
 
-FOLDERS = {"futad.kernels": "kernels", "futad.datasets": "datasets", "futad.programs": "benchmarks/programs"}
+FOLDERS = {"futad.kernels": "kernels", "futad.datasets": "datasets", "futad.programs": "benchmarks/programs",
+           "futad.docs": "docs"}  # fmt: skip
 
 setup(
     packages=[*find_namespace_packages(include=["futad", "futad.*"]), *FOLDERS],
@@ -13,5 +14,6 @@ setup(
         "futad.kernels": ["*.h", "*.c", "*.cu", "*.cuh"],
         "futad.datasets": ["*.txt"],
         "futad.programs": ["*.fut"],
+        "futad.docs": ["errors.md"],
     },
 )

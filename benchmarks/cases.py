@@ -300,12 +300,12 @@ FULL: list[tuple[Callable[..., Case], str, list[tuple[Any, ...]]]] = [
 ]
 
 
-def cases(small: bool, only: list[str] | None) -> list[Callable[[], Case]]:
+def cases(small: bool, only: list[str] | None, middle: bool = False) -> list[Callable[[], Case]]:
     """What makes the rows of the report, by growing size: those of the programs whose name begins like one of `only`.
-    `small` ones take seconds altogether."""
+    `small` ones take seconds altogether; `middle` is one size of each, the smaller one of two in the middle."""
     return [
         lambda make=make, size=size: make(*size)
         for make, name, sizes in (SMALL if small else FULL)
         if not only or name.startswith(tuple(only))
-        for size in sizes
+        for size in (sizes[(len(sizes) - 1) // 2 :][:1] if middle else sizes)
     ]

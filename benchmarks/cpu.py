@@ -2,7 +2,8 @@
 JAX and PyTorch where they are installed, what the machine can do at best (copying, matrix products), and published
 figures of others scaled by that.
 
-    python benchmarks/cpu.py [--small] [--only NAME...] [--threads N...] [--runs N] [--seconds S] [--json OUT]
+    python benchmarks/cpu.py [--small | --middle] [--only NAME...] [--threads N...] [--runs N] [--seconds S]
+                             [--json OUT]
 
 Answers are compared before anything is timed.  Each number is a median of at least five runs, taken in turn with the
 others of its row, more of them if they take less than a second; with one thread of the process's CPU time, which a busy
@@ -34,6 +35,7 @@ MOST = 25  # runs, unless more are asked for
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true", help="small inputs: seconds altogether")
+    parser.add_argument("--middle", action="store_true", help="of each program the middle one of its sizes")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="programs whose name begins so")
     parser.add_argument("--threads", nargs="+", type=int, metavar="N", help="numbers of threads (default: all)")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="runs of each (at least 5)")
@@ -81,7 +83,7 @@ def measure(options: argparse.Namespace, threads: int) -> dict[str, Any]:
     from rich.console import Console
     from rich.progress import Progress
 
-    chosen = cases(options.small, options.only)
+    chosen = cases(options.small, options.only, options.middle)
     runs = max(5, options.runs)
     rows = []
     limits = ceilings(runs, threads)

@@ -30,6 +30,7 @@ A `Legality` is a `futad.fires.Transformation`: it says `LEGAL.fired()` where it
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -48,10 +49,10 @@ FOLDERS = ("core", "rewrite", "optimise", "ad", "accs", "imp", "flatten", "backe
 class Condition:
     """Something that must hold for a transformation's result to be right, and why."""
 
-    __slots__ = ("dropped", "legality", "name", "refusals", "why")
+    __slots__ = ("dropped", "legality", "module", "name", "refusals", "why")
 
-    def __init__(self, legality: Legality, name: str, why: str) -> None:
-        self.legality, self.name, self.why = legality, name, why
+    def __init__(self, legality: Legality, name: str, why: str, module: str) -> None:
+        self.legality, self.name, self.why, self.module = legality, name, why, module
         self.dropped = os.environ.get(VARIABLE) == str(self)
         self.refusals = 0
 
@@ -81,7 +82,7 @@ class Legality(Transformation):
         """A condition of this transformation: `name` says what must hold, `why` what goes wrong where it does not."""
         if name in self.conditions:
             raise ValueError(f"two conditions of {self.name!r} are called {name!r}")
-        self.conditions[name] = made = Condition(self, name, why)
+        self.conditions[name] = made = Condition(self, name, why, sys._getframe(1).f_globals["__name__"])
         return made
 
 
@@ -111,7 +112,9 @@ def conditions() -> str:
     for t in every:
         path = t.module.replace(".", "/") + ".py"
         lines += ["", f"## {t.name}", "", f"`{path}`: {t.what}.", "", "| must hold | or else |", "|---|---|"]
-        lines += [f"| {c.name} | {c.why} |" for c in t.conditions.values()]
+        # Those of its own file first; which of the others is imported first differs.
+        ordered = sorted(t.conditions.values(), key=lambda c: (c.module != t.module, c.module))
+        lines += [f"| {c.name} | {c.why} |" for c in ordered]
     return "\n".join(lines) + "\n"
 
 

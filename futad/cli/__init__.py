@@ -16,6 +16,7 @@ COMMANDS: dict[str, str] = {
     "test": "run the test blocks of programs",
     "bench": "time the data sets of the test blocks",
     "gradcheck": "compare reverse mode, forward mode and central differences",
+    "explain": "explain the code of an error message",
     "dev": "show the IR after any pass, pass times and rule hits",
     "dataset": "generate random values in Futhark's formats",
     "tune": "measure thresholds for this machine's GPU",

@@ -2,7 +2,9 @@
 
 `check_grads` compares along random directions, to any order; `compare_jacobians` every component of the
 Jacobian.  Differences are of fourth order: (8 (f(h) - f(-h)) - (f(2h) - f(-2h))) / 12h with h = eps^(1/5),
-whose truncation and rounding errors are both about eps^(4/5) (Abramowitz and Stegun, 25.3.6).  At a kink
+whose truncation and rounding errors are both about eps^(4/5) (Abramowitz and Stegun, 25.3.6).  Where they disagree
+with forward mode they are taken again with smaller steps, as h may be large for the arguments at hand; of two steps in
+turn that differ least the smaller one counts (Ridders, Advances in Engineering Software 4, 1982).  At a kink
 (min, max, abs, comparisons) differences are wrong when a step crosses it; forward and reverse mode still
 agree.
 """
@@ -135,9 +137,22 @@ class Probe:
         adjoints = dict(zip(self.active_leaves, out, strict=True))
         return {j: adjoints[j] for j in self.float_leaves}
 
-    def differences(self, tangents: dict[int, Any]) -> dict[int, Any]:
+    def steadiest(self, tangents: dict[int, Any], first: dict[int, Any]) -> dict[int, Any]:
+        """Differences with smaller and smaller steps, `first` with the usual one: for each component those that differ
+        least from the ones before."""
+        best, least, before = dict(first), {j: np.full(np.shape(d), np.inf) for j, d in first.items()}, first
+        for k in range(1, 6):
+            now = self.differences(tangents, self.step * 0.25**k)
+            for j, d in now.items():
+                change = np.abs(d - before[j])
+                better = change < least[j]
+                best[j], least[j] = np.where(better, d, best[j]), np.where(better, change, least[j])
+            before = now
+        return best
+
+    def differences(self, tangents: dict[int, Any], step: float | None = None) -> dict[int, Any]:
         """The derivative along `tangents` by central differences of fourth order."""
-        h = self.step
+        h = step or self.step
 
         def at(t: float) -> Leaves:
             moved = list(self.leaves)
@@ -208,9 +223,11 @@ def _check(
     tolerance = _NUMERIC[probe.bytes] if rtol is None else rtol
     along = probe.jvp(tangents) if "fwd" in modes else numeric
     if "fwd" in modes:
-        for j in probe.float_results:
-            scale = _scale(probe.value[j], numeric[j], along[j])
-            _agree(f, "jvp", f.signature.results[j], along[j], numeric[j], tolerance * scale)
+        try:
+            _forward(probe, along, numeric, tolerance)
+        except GradientError:
+            numeric = probe.steadiest(tangents, numeric)
+            _forward(probe, along, numeric, tolerance)
     if "rev" in modes:
         adjoints = probe.vjp(cotangents)
         left = sum(_dot(cotangents[j], along[j]) for j in probe.float_results)
@@ -228,6 +245,12 @@ def _check(
     if order > 1 and "rev" in modes:
         arguments = [_value(x) for x in probe.cotangent_leaves(cotangents)]
         _check(probe.backward(), arguments, modes, order - 1, rng, rtol)
+
+
+def _forward(probe: Probe, along: dict[int, Any], numeric: dict[int, Any], tolerance: float) -> None:
+    for j in probe.float_results:
+        scale = _scale(probe.value[j], numeric[j], along[j])
+        _agree(probe.f, "jvp", probe.f.signature.results[j], along[j], numeric[j], tolerance * scale)
 
 
 def _agree(f: Function, what: str, leaf: Leaf, got: Any, want: Any, tolerance: float) -> None:

@@ -20,7 +20,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 def test_programs_of_the_page(tmp_path, monkeypatch, capsys):
     shutil.copy(ROOT / "benchmarks" / "programs" / "gmm.fut", tmp_path)
     monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"text": "entry main (x: f64) = x * x"}
+    names: dict[str, Any] = {}
     for block in BLOCKS:
         exec(block, names)  # noqa: S102
     assert "pass fuse\napply normalize(fold | unit)" in capsys.readouterr().out
