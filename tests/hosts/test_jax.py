@@ -17,6 +17,7 @@ import pytest
 import futad
 from futad.api.program import Program
 from futad.errors import AssertionFailed, BoundsError, DtypeError, FutadWarning, ShapeError, UsageError
+from tests.support.benchmark_programs import program
 from tests.support.slow import slow_but
 
 jax = pytest.importorskip("jax")
@@ -420,3 +421,37 @@ def test_other_backends_and_bound_entries(prog: Program) -> None:
 def test_programs_without_a_source_run(prog: Program) -> None:
     made = Program(prog.core, backend="c")
     same(jax.jit(jax.grad(futad.jax.function(made.capped)))(1.5), jnp.asarray(3 * 1.5**2))
+
+
+# -- programs of the benchmarks
+
+BENCHMARKS = {
+    "gmm": lambda p: (p.objective, (randn(2), randn(2, 2, seed=1), randn(2, 3, seed=2), randn(4, 2, seed=3), 1.0, 0)),
+    "kmeans": lambda p: (p.objective, (randn(5, 2), randn(2, 2, seed=1))),
+    "lse": lambda p: (p.primal, (randn(4),)),
+    "det": lambda p: (p.primal, (2, randn(4))),
+    "leapfrog": lambda p: (p.loss, (3, 0.1, abs(randn(2)), randn(2, seed=1), randn(2, seed=2))),
+    "lstm64": lambda p: (p.objective, tuple([randn(*s, seed=i) for i, s in enumerate(
+        [(4, 2, 2), (4, 2, 2), (4, 2), (1, 2), (1,), (1, 2), (1, 2), (2, 1, 2), (2, 1, 1)])])),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", slow_but(("lse",), BENCHMARKS))
+def test_derivatives_of_benchmark_programs(name: str) -> None:
+    """First and second ones in both modes against differences; outside of `jit` and inside the same."""
+    from jax.test_util import check_grads
+
+    f, args = BENCHMARKS[name](program(name, "c"))
+    active = [i for i, x in enumerate(args) if isinstance(x, jax.Array)]
+    made = futad.jax.function(f)
+
+    def of(*given: Any) -> Any:
+        full = dict(enumerate(args)) | dict(zip(active, given, strict=True))
+        return made(*full.values())
+
+    given = [args[i] for i in active]
+    check_grads(of, given, order=1 if name == "lstm64" else 2, rtol=1e-6, atol=1e-6, eps=1e-4)
+    same(jax.jit(jax.jacrev(of))(*given), jax.jacrev(of)(*given), 1e-13)
+    gradient = futad.grad(f, active[0])(*args) if f.entry.result.kind == "scalar" else None
+    if gradient is not None:
+        same(jax.jit(jax.grad(of))(*given), jnp.asarray(gradient), 1e-13)

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -21,7 +21,8 @@ from futad.jax.calls.entries import Known, call_of
 from futad.jax.calls.primitives import bind
 from futad.runtime.values import Leaf, Record, build_value, flatten_value, leaf_text, widens
 
-_WIDE = {np.dtype("int64"): np.dtype("int32"), np.dtype("uint64"): np.dtype("uint32")}
+_I64 = np.dtype("int64")
+_WIDE = (_I64, np.dtype("uint64"))  # integers that JAX may have 32-bit ones in place of
 
 
 def function(f: Function) -> JaxFunction:
@@ -64,7 +65,7 @@ class JaxFunction:
         f, call = self.f, self._call
         if kwargs or len(args) != len(f.entry.params):
             args = f.positional(args, kwargs)
-        if not jax.config.jax_enable_x64:
+        if _narrow(_I64) != _I64:
             self._check_types()
         leaves: list[Any] = []
         for (name, t), value in zip(f.entry.params, args, strict=True):
@@ -119,7 +120,7 @@ class JaxFunction:
 
 def _narrow(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """What JAX has in place of a dtype."""
-    return dtype if jax.config.jax_enable_x64 else _WIDE.get(dtype, dtype)
+    return np.dtype(jax.dtypes.canonicalize_dtype(dtype)) if dtype in _WIDE else dtype
 
 
 def _operand(leaf: Leaf, x: Any) -> Any:
@@ -137,11 +138,15 @@ def _operand(leaf: Leaf, x: Any) -> Any:
     return jnp.asarray(x)
 
 
-jax.tree_util.register_pytree_with_keys(
-    Record,
-    lambda r: ([(jax.tree_util.DictKey(k), v) for k, v in r.items()], tuple(r)),
-    lambda names, values: Record(zip(names, values, strict=True)),
-)
+def _fields(r: Record) -> tuple[Iterable[tuple[Any, Any]], tuple[str, ...]]:
+    return [(jax.tree_util.DictKey(name), value) for name, value in r.items()], tuple(r)
+
+
+def _record(names: tuple[str, ...], values: Iterable[Any]) -> Record:
+    return Record(zip(names, values, strict=True))
+
+
+jax.tree_util.register_pytree_with_keys(Record, _fields, _record)
 
 
 __all__ = ["JaxFunction", "function"]
