@@ -14,7 +14,7 @@ import numpy as np
 
 from futad.errors import Lint, ScopeError, SourceError, Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
-from futad.source import numeric
+from futad.source import hints, numeric
 from futad.source.causality import check_causality
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
@@ -353,7 +353,7 @@ class Checker(Unifier):
         """The error for two types that do not fit."""
         found, wanted = show_type(actual), show_type(expected)
         reason = f": {err.reason}" if err is not None and err.reason else ""
-        hint = None
+        hint = hints.of_types(what, actual, expected)
         if "is not shown to equal" in reason or (err is None and not reason):
             hint = "if the sizes are equal at run time, say so with ':>'"
         code, notes = ("E0401", ()) if err is None else (err.code, err.notes)
@@ -421,7 +421,7 @@ class Checker(Unifier):
             )
         known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude]
         near = self.near(name, known)
-        hint = f"did you mean '{near}'?" if near else None
+        hint = hints.of_name(name, what == "type") or (f"did you mean '{near}'?" if near else None)
         raise ScopeError(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint, code="E0201")
 
     # -- modules, which ProgramChecker provides
