@@ -40,7 +40,10 @@ def test_there_is_every_conversion_that_is_proposed(a, b):
     check_text(f"def g (x: {b}) = x def f (x: {a}) = g ({b}.{a} x)", "a.fut")
 
 
-@pytest.mark.parametrize("name", [n for n in numeric.module_members("f64") if n.isidentifier() and n not in hints.NAMES])
+MEMBERS = [name for name in numeric.module_members("f64") if name.isidentifier() and name not in hints.NAMES]
+
+
+@pytest.mark.parametrize("name", MEMBERS)
 def test_names_of_the_modules_of_numbers(name):
     hint = hints.of_name(name, False)
     assert hint is not None and f"f64.{name}" in hint
