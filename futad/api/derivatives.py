@@ -164,7 +164,7 @@ def jacrev(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Fun
 def hvp(
     f: Function,
     args: Sequence[Any],
-    tangents: Sequence[Any],
+    tangents: Any,
     argnums: Argnums | None = None,
     **options: Unpack[Options],
 ) -> Any:
