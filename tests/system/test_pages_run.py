@@ -30,7 +30,7 @@ ELSEWHERE = {
     "errors.md": "tests/source/test_source_error_codes.py",
 }
 OPTIONAL = ("jax", "torch", "dask", "mpi4py", "scipy", "matplotlib", "IPython")
-SLOW = ("tutorial.md",)
+SLOW = ("tutorial.md", "python.md")
 INSTALLS = ("python3 -m venv", "pip install", ".venv/")
 
 
