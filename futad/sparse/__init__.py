@@ -1,7 +1,8 @@
 """Jacobians and Hessians as sparse matrices of SciPy: `sparse_jacobian`, `sparse_hessian` (`matrix.py`).
 
-The pattern is found by probing the derivative (`pattern.py`), columns or rows that share no place are computed along
-one direction (`colours.py`), by products with many vectors at once (`products.py`).
+Maps whose turns read few elements have a block a turn (`local.py`, `blocks.py`).  Of other entries the pattern is found
+by probing the derivative (`pattern.py`), and columns or rows that share no place are computed along one direction
+(`colours.py`), by products with many vectors at once (`products.py`).
 """
 
 from __future__ import annotations
@@ -17,23 +18,27 @@ if TYPE_CHECKING:
     from futad.sparse.matrix import SparseMatrix
 
 
-def sparse_jacobian(f: Function, argnums: Argnums = 0, pattern: Any = None) -> SparseMatrix:
+def sparse_jacobian(
+    f: Function, argnums: Argnums = 0, pattern: Any = None, blocks: bool = True
+) -> SparseMatrix:
     """The Jacobian of the entry f as a function of its arguments: a `scipy.sparse.csr_array`.
 
     Rows are the floating-point components of the result, columns those of the arguments that `argnums` names, in the
     order of the types, arrays by rows.  Its dtype is that of the result.
 
     `J(*args)` is the matrix, `J.pattern(*args)` the places that can hold something else than zero, `J.report` how it
-    was computed.  The pattern is found by some more products than the matrix takes and kept for arguments of the same
-    shapes and integers, unless comparisons of floating-point numbers decide what f computes.  `pattern`: one that holds
-    all that is not zero, if that is known; what it lacks makes the matrix wrong.
+    was computed.  Where f is maps whose turns read a constant number of elements of these arguments, by indices that do
+    not depend on them, the columns follow from the indices and the elements are computed a block a turn.  Else, or if
+    `blocks` is false, the pattern is found by some more products than the matrix takes.  It is kept for arguments of
+    the same shapes and integers, unless comparisons of floating-point numbers decide what f computes.  `pattern`: one
+    that holds all that is not zero, if that is known; what it lacks makes the matrix wrong.
 
     Raises UsageError if f has no floating-point number among its results or these arguments, and what f raises.
     """
     f, active = _checked(f, "sparse_jacobian", argnums)
     if not any(leaf.elem.is_float for leaf in f.signature.results):
         raise UsageError(f"sparse_jacobian: the result of {f.__name__} holds no floating-point numbers")
-    return _matrix()(f, active, False, pattern)
+    return _matrix()(f, active, False, pattern, blocks)
 
 
 def sparse_hessian(f: Function, argnums: Argnums = 0, pattern: Any = None) -> SparseMatrix:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +11,7 @@ import scipy.sparse
 from futad.api.program import Function
 from futad.errors import ShapeError, UsageError
 from futad.runtime.values import entry_text
+from futad.sparse.blocks import LocalPlan, local
 from futad.sparse.colours import Colours, Pattern, column_colours, star_colours
 from futad.sparse.pattern import by_values, probed
 from futad.sparse.products import BLOCK, Products
@@ -26,6 +26,11 @@ class _Plan:
     reverse: bool
     colours: Colours
     places: np.ndarray[Any, Any]
+
+    @property
+    def report(self) -> str:
+        """How the elements are computed."""
+        return f"{self.count} colour{'s' * (self.count != 1)}, {'reverse' if self.reverse else 'forward'}"
 
     @property
     def count(self) -> int:
@@ -83,15 +88,19 @@ def _hessian_plan(pattern: Pattern) -> _Plan:
 class SparseMatrix:
     """What `sparse_jacobian` and `sparse_hessian` give: call it with the arguments of the entry."""
 
-    def __init__(self, f: Function, active: tuple[int, ...], symmetric: bool, pattern: Any = None) -> None:
-        """Of f's Jacobian with respect to the arguments `active`, or if `symmetric` its Hessian."""
+    def __init__(
+        self, f: Function, active: tuple[int, ...], symmetric: bool, pattern: Any = None, blocks: bool = True
+    ) -> None:
+        """Of f's Jacobian with respect to the arguments `active`, or if `symmetric` its Hessian.  `blocks`: whether
+        local blocks are looked for."""
+        self._blocks = blocks and not symmetric and pattern is None
         self.f, self._active, self._symmetric = f, active, symmetric
         self._of = f.derivative("grad", active) if symmetric else f  # whose Jacobian it is
         self._given = None if pattern is None else _cleaned(pattern)
         if symmetric and self._given is not None and (self._given != self._given.T).nnz:
             raise UsageError("the pattern of a Hessian is symmetric")
-        self._kept: tuple[list[Any], _Plan] | None = None
-        self._last: _Plan | None = None
+        self._kept: tuple[list[Any], _Plan | LocalPlan] | None = None
+        self._last: _Plan | LocalPlan | None = None
         self._by_values: bool | None = None
         self.__name__ = f"sparse_{'hessian' if symmetric else 'jacobian'}({f.__name__})"
         self.__doc__ = f"{self.__name__}\n\n{f.__doc__}"
@@ -99,52 +108,74 @@ class SparseMatrix:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The matrix at a point, a `scipy.sparse.csr_array` whose indices are sorted; elements of the pattern that are
-        zero there are in it."""
-        at = self._at(args, kwargs)
-        plan = self._plan(at)
+        zero there are in it.  Matrices of one pattern share the arrays of indices, which are read-only: what changes
+        them in place, as `eliminate_zeros` does, takes a `copy()`."""
+        leaves = self._leaves(args, kwargs)
+        plan = self._plan(leaves)
         p = plan.pattern
-        made = scipy.sparse.csr_array((plan.values(at), p.indices.copy(), p.indptr.copy()), shape=p.shape)
+        if isinstance(plan, LocalPlan):
+            data = plan.values(leaves)
+        else:
+            data = plan.values(Products(self._of, self._active, leaves))
+        made = scipy.sparse.csr_array((data, p.indices, p.indptr), shape=p.shape)
         made.has_sorted_indices = made.has_canonical_format = True
         return made
 
     def pattern(self, *args: Any, **kwargs: Any) -> Any:
         """The places that can hold something else than zero, as a `scipy.sparse.csr_array` of bools."""
-        return self._plan(self._at(args, kwargs)).pattern.copy()
+        return self._plan(self._leaves(args, kwargs)).pattern.copy()
 
     @property
     def report(self) -> str:
         """How the last matrix was computed: "3 colours, forward", and whether its pattern holds at other points."""
         if self._last is None:
             return "not called yet"
-        mode = "reverse" if self._last.reverse else "forward over reverse" if self._symmetric else "forward"
-        text = f"{self._last.count} colour{'s' * (self._last.count != 1)}, {mode}"
+        text = self._last.report + " over reverse" * self._symmetric
         if self._given is not None:
             return f"{text}; the pattern was given"
         if self._by_values:
             return f"{text}; the pattern is found at each point: comparisons of numbers decide what is computed"
         return text
 
-    def _at(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Products:
-        if kwargs:
-            args = self.f.positional(tuple(args), kwargs)
-        return Products(self._of, self._active, args)
+    def settle(self) -> None:
+        """Wait until what computes the elements is built in full, where a first build runs it meanwhile."""
+        plan = self._last
+        f = plan.of.values if isinstance(plan, LocalPlan) else None
+        if isinstance(plan, _Plan):
+            f = self._of.derivative("mjp" if plan.reverse else "jmp", self._active)
+        if f is not None:
+            f.executable.executor()
 
-    def _plan(self, at: Products) -> _Plan:
+    def _leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """The components of the arguments."""
+        if kwargs:
+            args = self.f.positional(args, kwargs)
+        return self.f.signature.flatten(args)[len(self.f.signature.size_names) :]
+
+    def _plan(self, leaves: list[Any]) -> _Plan | LocalPlan:
         kept = self._kept
-        if kept is not None and self._holds(kept[0], at.leaves):
+        if kept is not None and self._holds(kept[0], leaves):
             self._last = kept[1]
             return kept[1]
+        plan = self._new_plan(Products(self._of, self._active, leaves))
+        for shared in (plan.pattern.indices, plan.pattern.indptr):
+            shared.setflags(write=False)
+        self._kept = [np.copy(x) for x in leaves], plan
+        self._last = plan
+        return plan
+
+    def _new_plan(self, at: Products) -> _Plan | LocalPlan:
         pattern = self._given
+        if self._blocks and (blocks := local(self._of, self._active)) is not None:
+            self._by_values = blocks.by_values
+            return blocks.plan(at.leaves, (at.rows, at.columns))
         if pattern is None:
             pattern = probed(at, self._symmetric)
             pattern.sort_indices()
         elif pattern.shape != (at.rows, at.columns):
             raise ShapeError(f"{self.__name__} has the shape {(at.rows, at.columns)}, but the pattern that was given "
                              f"for it {pattern.shape}")  # fmt: skip
-        plan = _hessian_plan(pattern) if self._symmetric else _jacobian_plan(pattern)
-        self._kept = [np.copy(x) for x in at.leaves], plan
-        self._last = plan
-        return plan
+        return _hessian_plan(pattern) if self._symmetric else _jacobian_plan(pattern)
 
     def _holds(self, before: list[Any], now: list[Any]) -> bool:
         """Whether the pattern at a point is that at another one: shapes are the same, and what decides."""
@@ -161,7 +192,7 @@ class SparseMatrix:
         return not self._by_values or all(np.array_equal(x, y) for elem, x, y in triples if elem.is_float)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return SparseMatrix, (self.f, self._active, self._symmetric, self._given)
+        return SparseMatrix, (self.f, self._active, self._symmetric, self._given, self._blocks)
 
     def __repr__(self) -> str:
         return f"<{self.__name__} of {entry_text(self.f.entry)}>"

@@ -15,12 +15,11 @@ BLOCK = 16  # directions at a time: the memory for derivatives grows with it
 
 
 class Products:
-    """The Jacobian of f at `args`, of the floating-point components of its result (rows) by those of its arguments
-    `active` (columns), both in the order of the types."""
+    """The Jacobian of f at `leaves`, the components of its arguments: of the floating-point components of its result
+    (rows) by those of its arguments `active` (columns), both in the order of the types."""
 
-    def __init__(self, f: Function, active: tuple[int, ...], args: Sequence[Any]) -> None:
-        self.f, self.active = f, active
-        self.leaves = f.signature.flatten(args)[len(f.signature.size_names) :]
+    def __init__(self, f: Function, active: tuple[int, ...], leaves: Sequence[Any]) -> None:
+        self.f, self.active, self.leaves = f, active, leaves
         owners = [i for i, (_, t) in enumerate(f.entry.params) for _ in range(count_leaves(t))]
         self._own = [k for k, i in enumerate(owners) if i < len(f.entry.unique) and f.entry.unique[i]]
         every = [k for i in active for k, owner in enumerate(owners) if owner == i]

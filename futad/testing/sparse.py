@@ -21,7 +21,8 @@ import numpy as np
 from futad.api.derivatives import hessian, jacfwd
 from futad.api.program import Function, compile
 from futad.errors import ExecutionError
-from futad.sparse import sparse_hessian, sparse_jacobian
+from futad.sparse import sparse_hessian
+from futad.sparse.matrix import SparseMatrix
 from futad.testing import skeletons
 from futad.testing.programs import source
 
@@ -158,10 +159,12 @@ def found(seed: int, backend: str = "interp") -> str | None:
             return None
         if not np.isfinite(dense).all():
             return None
-        sparse = sparse_jacobian(prog.main, c.argnums)
-        wrong = difference(sparse(*c.args), sparse.pattern(*c.args), dense)
-        if wrong or prog.main.entry.result.kind != "scalar":
-            return wrong and f"Jacobian: {wrong}"
+        for blocks in (True, False):
+            sparse = SparseMatrix(prog.main, c.argnums, symmetric=False, blocks=blocks)
+            if wrong := difference(sparse(*c.args), sparse.pattern(*c.args), dense):
+                return f"Jacobian, {sparse.report}: {wrong}"
+        if prog.main.entry.result.kind != "scalar":
+            return ""
         dense = dense_hessian(prog.main, c.argnums, c.args)
         twice = sparse_hessian(prog.main, c.argnums)
         wrong = difference(twice(*c.args), twice.pattern(*c.args), dense)

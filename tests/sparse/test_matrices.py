@@ -88,6 +88,10 @@ def test_where_comparisons_decide_the_pattern_is_found_again(prog: Program) -> N
     made = futad.sparse_jacobian(prog.chosen)
     for x in ([-1.0, 2, 3, -4], [1.0, -2, -3, 4], [-1.0, 2, 3, -4]):
         assert not difference(made(x), made.pattern(x), dense_jacobian(prog.chosen, (0,), (x,)))
+    assert made.report == "blocks of each turn, 2 elements a row"
+    made = futad.sparse_jacobian(prog.chosen, blocks=False)
+    for x in ([-1.0, 2, 3, -4], [1.0, -2, -3, 4], [-1.0, 2, 3, -4]):
+        assert not difference(made(x), made.pattern(x), dense_jacobian(prog.chosen, (0,), (x,)))
     assert "found at each point" in made.report
 
 
@@ -130,8 +134,9 @@ def test_what_comes_back_is_the_callers(prog: Program) -> None:
     made = futad.sparse_jacobian(prog.narrow)
     x = np.array([1, 2, 3, 5], np.float32)
     j, p = made(x), made.pattern(x)
-    j.indices[:] = 0
-    p.indices[:] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        j.indices[:] = 0
+    j.data[:] = p.indices[:] = 0
     assert made(x).toarray().tolist() == [[2, 1, 0, 0], [0, 3, 2, 0], [0, 0, 5, 3], [5, 0, 0, 1]]
     x[0] = 7  # nor is it the pattern's point
     assert made(x).toarray()[0].tolist() == [2, 7, 0, 0]

@@ -320,6 +320,16 @@ def test_sparse() -> None:
 
 @pytest.mark.slow
 @needs_cc
+def test_sparse_jacobian() -> None:
+    pytest.importorskip("scipy")
+    done = run("sparse_jacobian.py", "--small", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["ba", "torus", "torus", "Hessian"]
+    assert "blocks of each turn, 14 elements a row" in done.stdout and "3 colours, forward over reverse" in done.stdout
+
+
+@pytest.mark.slow
+@needs_cc
 def test_overhead(tmp_path: Path) -> None:
     out = tmp_path / "overhead.json"
     done = run("overhead.py", "hand-simple", "--runs", "1", "--json", str(out))
