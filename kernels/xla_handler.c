@@ -47,7 +47,7 @@ struct entry {
 
 /* What Python is asked: the text of a failure, of `what` below; and to add an entry that is not there. */
 typedef void explain_function(int64_t number, int64_t what, const int64_t *words, void *context, char *out, int64_t room);
-typedef int64_t wanted_function(const char *digest);
+typedef int64_t wanted_function(const char *digest, const char *recipe, int64_t length);
 enum { FAILED = 0, SHAPE = 1 };
 
 static struct entry *table[BUCKETS];
@@ -288,17 +288,17 @@ XLA_FFI_Error *futad_xla_call(XLA_FFI_CallFrame *frame) {
     return error(frame, XLA_FFI_Error_Code_INVALID_ARGUMENT, "futad: the call names no entry");
   struct entry *e = find(digest->ptr);
   if (!e && wanted) {
+    const XLA_FFI_ByteSpan *const recipe = attribute(frame, "recipe");
     char text[DIGEST + 1] = {0};
     memcpy(text, digest->ptr, DIGEST);
-    if (wanted(text)) e = find(text);
+    if (wanted(text, recipe ? recipe->ptr : NULL, recipe ? (int64_t)recipe->len : 0)) e = find(text);
   }
   if (!e) {
     const XLA_FFI_ByteSpan *const name = attribute(frame, "name");
     char text[TEXT];
     snprintf(text, sizeof text,
              "error: this process does not know the entry '%.*s' that compiled code calls\n"
-             "hint: load its program, and pass the entry to futad.jax.function; derivatives are known when a function "
-             "that uses them has been traced",
+             "hint: load its program, the same text with the same options, and pass an entry to futad.jax.function",
              name ? (int)name->len : 0, name ? name->ptr : "");
     return error(frame, XLA_FFI_Error_Code_NOT_FOUND, text);
   }

@@ -256,8 +256,23 @@ class Executable:
     def digest(self) -> str:
         """What tells the program from others, the same in every process.  Raises TypeError as pickling it does."""
         if not self._digest:
-            self._digest = hashlib.sha256(repr(self._recipe()).encode()).hexdigest()
+            self._digest = _digest_of(self._recipe())
         return self._digest
+
+    def of_source(self, steps: tuple[tuple[Any, ...], ...]) -> tuple[Any, ...]:
+        """The recipe of the derivatives that `steps` take of this one's source.  Raises TypeError as pickling does."""
+        version, main, texts, _, *told = self._recipe()
+        return (version, main, texts, steps, *told)
+
+    @property
+    def source_digest(self) -> str:
+        """As `digest`, of the program without the derivatives taken of it."""
+        return _digest_of(self.of_source(()))
+
+    def derived(self, steps: tuple[tuple[Any, ...], ...]) -> Executable:
+        """The derivatives that `steps` (`Origin`) take of the source; raises TypeError as pickling does."""
+        recipe = self.of_source(steps)
+        return restored(_digest_of(recipe), *recipe)
 
     def _recipe(self) -> tuple[Any, ...]:
         """All that it was made of; see `restored`.  Raises TypeError if that cannot be told as text."""
@@ -287,6 +302,10 @@ class Executable:
     def fresh(self) -> bool:
         """See `backends.Executor`."""
         return self._ready().fresh
+
+
+def _digest_of(recipe: tuple[Any, ...]) -> str:
+    return hashlib.sha256(repr(recipe).encode()).hexdigest()
 
 
 _known: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()  # by the digest of the recipe

@@ -387,17 +387,36 @@ def test_wrong_arguments_are_named(prog: Program) -> None:
     same(layer(x=x, w=w), layer(w, x))
 
 
-def test_compiled_code_that_calls_an_unknown_entry(prog: Program) -> None:
+def test_compiled_code_whose_entries_were_not_traced_here(prog: Program) -> None:
+    """As what another process has exported: an entry is known by its program's source, and so are its derivatives."""
     from futad.jax.calls import handler
+    from futad.jax.calls.entries import call_of
 
-    def made(digest: str) -> Any:
+    def made(entry: str, recipe: str) -> Any:
         call = jax.ffi.ffi_call(handler.TARGET, jax.ShapeDtypeStruct((), np.float64))
-        return jax.jit(lambda x: call(x, entry=digest, name="lost"))(1.0)
+        return jax.jit(lambda x: call(x, entry=entry, name="lost", recipe=recipe))(3.0).block_until_ready()
 
-    with pytest.raises(jax.errors.JaxRuntimeError, match="does not know the entry 'lost'.*\n.*futad.jax.function"):
-        made("0" * 64).block_until_ready()
-    known = futad.jax.function(futad.compile("entry f (x: f64) = x + 41", backend="c").f)  # not called before
-    assert made(known._call.digest) == 42
+    text = "entry f (x: f64) = x * x + 41"
+    there = call_of(futad.compile(text, backend="c").f.derivative("grad", 0))
+    for recipe in ("", there.recipe):
+        with pytest.raises(jax.errors.JaxRuntimeError, match="does not know the entry 'lost'.*\n.*futad.jax.function"):
+            made(there.digest, recipe)
+    known = futad.jax.function(futad.compile(text, backend="c").f)
+    assert made(there.digest, there.recipe) == 6 and made(known._call.digest, known._call.recipe) == 50
+    with pytest.raises(jax.errors.JaxRuntimeError, match="does not know the entry 'lost'"):
+        made("0" * 64, there.recipe)
+
+
+@pytest.mark.slow
+def test_exported_functions_have_symbolic_sizes(prog: Program) -> None:
+    export = pytest.importorskip("jax.export")
+    layer, w = futad.jax.function(prog.layer), randn(2, 3)
+    (n,) = export.symbolic_shape("n")
+    allowed = [export.DisabledSafetyCheck.custom_call("futad_call")]
+    spec = [jax.ShapeDtypeStruct((2, n), np.float64), jax.ShapeDtypeStruct((n,), np.float64)]
+    made = export.export(jax.jit(jax.jacrev(layer)), disabled_checks=allowed)(*spec)
+    for x in (randn(3), randn(1)):
+        same(made.call(w[:, : len(x)], x), jax.jacrev(plain_layer)(w[:, : len(x)], x))
 
 
 def test_other_backends_and_bound_entries(prog: Program) -> None:

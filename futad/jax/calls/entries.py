@@ -48,6 +48,18 @@ class Call:
             program = uuid.uuid4().hex
         return hashlib.sha256(f"{program} {self.f.symbol}".encode()).hexdigest()
 
+    @cached_property
+    def recipe(self) -> str:
+        """How the entry is made of its program's source: a digest of that, the function's name, the derivatives taken;
+        "" if the source is not known."""
+        program = self.f.executable
+        try:
+            source = program.source_digest
+        except TypeError:
+            return ""
+        assert program.origin is not None
+        return f"{source} {self.f.symbol} {program.origin.steps!r}"
+
     def specs(self, leaves: Sequence[Any], known: Known = ()) -> list[Spec]:
         """Shape and dtype of each component of the result.  Raises ShapeError and UsageError."""
         given = list(leaves)

@@ -6,6 +6,7 @@ Calls name their entry by `Call.digest`, so that what XLA keeps on disk is right
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import ctypes
 import functools
@@ -18,9 +19,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from futad.api.executable import Executable
+from futad.api.program import Function
 from futad.core.types import MOST_SIZE
 from futad.errors import BackendError, Error, FutadWarning, ShapeError
-from futad.jax.calls.entries import Call
+from futad.jax.calls.entries import Call, call_of
 from futad.runtime import cc
 from futad.runtime.ffi import CLibrary
 from futad.runtime.values import Leaf
@@ -35,13 +38,14 @@ _EXPLAIN = ctypes.CFUNCTYPE(
     None, ctypes.c_int64, ctypes.c_int64, ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_void_p,
     ctypes.c_int64,
 )  # fmt: skip
-_WANTED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p)
+_WANTED = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_int64)
 _FAILED = 0
 
 _lock = threading.RLock()
 _added: list[tuple[Call, CLibrary]] = []  # by the number that the table knows; as XLA may call them, they stay
 _numbers: dict[str, int] = {}  # by digest
 _known: weakref.WeakValueDictionary[str, Call] = weakref.WeakValueDictionary()
+_sources: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 
 
 def exact(leaf: Leaf, x: Any, own: bool) -> Any:
@@ -53,8 +57,10 @@ def exact(leaf: Leaf, x: Any, own: bool) -> Any:
 
 
 def know(call: Call) -> None:
-    """Compiled code that a process finds may call the entry from now on, as long as it lives."""
+    """Compiled code that a process finds may call the entry and its derivatives from now on, as long as it lives."""
     _known.setdefault(call.digest, call)
+    if call.recipe:
+        _sources.setdefault(call.recipe.split()[0], call.f.executable)
     _start(call)
 
 
@@ -157,10 +163,24 @@ def _tell(number: int, what: int, words: Any, context: int, out: int, room: int)
     ctypes.memmove(out, raw, len(raw))
 
 
-def _add_known(digest: bytes) -> int:
+def _add_known(digest: bytes, recipe: int, length: int) -> int:
     """Add an entry that compiled code wants; whether it is there."""
     call = _known.get(digest.decode())
-    return int(call is not None and offers(call))
+    if call is None and length:
+        call = _made(ctypes.string_at(recipe, length).decode())
+    return int(call is not None and call.digest == digest.decode() and offers(call))
+
+
+def _made(recipe: str) -> Call | None:
+    """The entry of a recipe, made again from a program that is known; None if there is none."""
+    source, symbol, steps = recipe.split(maxsplit=2)
+    if (program := _sources.get(source)) is None:
+        return None
+    try:
+        made = program.derived(ast.literal_eval(steps))
+    except (ValueError, TypeError):  # a budget is no literal
+        return None
+    return call_of(made.functions.get(symbol) or Function(made, symbol))
 
 
 _explain, _wanted = _EXPLAIN(_tell), _WANTED(_add_known)

@@ -23,6 +23,7 @@ import numpy as np
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from futad.errors import Error
 from futad.jax.calls import handler
 from futad.jax.calls.entries import Call, Known, in_front
 from futad.runtime.shapes import Spec
@@ -133,7 +134,10 @@ def _by_callback(*leaves: Any, call: Call, known: Known) -> list[Any]:
 
     def host(*arrays: Any) -> list[Any]:
         pairs = zip(call.params, arrays, call.consumed, strict=True)
-        return [np.asarray(y) for y in call.f.call_leaves([handler.exact(leaf, x, own) for leaf, x, own in pairs])]
+        try:
+            return [np.asarray(y) for y in call.f.call_leaves([handler.exact(leaf, x, own) for leaf, x, own in pairs])]
+        except Error as e:
+            raise e.with_traceback(None) from None  # JAX shows where it was raised
 
     return list(jax.pure_callback(host, specs, *leaves, vmap_method="sequential"))
 
@@ -144,7 +148,8 @@ _lowered_callback = mlir.lower_fun(_by_callback, multiple_results=True)
 def _lower(ctx: Any, *operands: Any, call: Call, known: Known) -> Any:
     if not handler.offers(call):
         return _lowered_callback(ctx, *operands, call=call, known=known)
-    return jax.ffi.ffi_lowering(handler.TARGET)(ctx, *operands, entry=call.digest, name=call.f.__name__)
+    told = {"entry": call.digest, "name": call.f.__name__, "recipe": call.recipe}
+    return jax.ffi.ffi_lowering(handler.TARGET)(ctx, *operands, **told)
 
 
 def _lower_elsewhere(ctx: Any, *operands: Any, call: Call, known: Known) -> Any:
