@@ -240,6 +240,23 @@ FUTAD_INLINE double futad_digamma_f64(double x) {
   return acc + log(x) - 0.5 / x - tail;
 }
 
+/* The x at which erf is y; see scalarmath.py. */
+FUTAD_INLINE double futad_inverse_erf(double y) {
+  const double pi = 3.14159265358979323846, c = 0.147;
+  double a = FUTAD_MATH(fabs)(y);
+  if (!(a <= 1)) return FUTAD_NAN;
+  if (a == 1) return y * FUTAD_INF;
+  double logs = log1p(-a * a), first = 2 / (pi * c) + 0.5 * logs;
+  double under = FUTAD_MATH(sqrt)(first * first - logs / c) - first;
+  double x = under > 0 ? FUTAD_MATH(sqrt)(under) : 0.0;
+  for (int i = 0; i < 3; i++) {
+    double miss = a <= 0.5 ? erf(x) - a : (1 - a) - erfc(x);
+    double step = miss * (0.5 * FUTAD_MATH(sqrt)(pi)) * exp(x * x);
+    x -= step / (1 + x * step);
+  }
+  return FUTAD_MATH(copysign)(x, y);
+}
+
 /* psi'(x), in the same manner (6.4.7, 6.4.6, 6.4.12). */
 FUTAD_INLINE double futad_trigamma_f64(double x) {
   const double pi = 3.14159265358979323846;

@@ -121,7 +121,7 @@ def _with_acc(e: ir.WithAcc, active: set[Var]) -> Flags:
     return lambda_flow(e.lam, [is_active(a, active) for a in e.arrays], active)
 
 
-def _custom(e: ir.WithVjp, active: set[Var]) -> Flags:
+def _custom(e: ir.WithVjp | ir.WithJvp, active: set[Var]) -> Flags:
     # Forward mode sees free variables of the function, reverse mode any argument that the derivative takes.
     given = [is_active(a, active) for a in e.args]
     return tuple([f or any(given) for f in lambda_flow(e.lam, given, active)])
@@ -168,6 +168,7 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Scatter: _scatter,
     ir.WithAcc: _with_acc,
     ir.WithVjp: _custom,
+    ir.WithJvp: _custom,
     ir.WithInverse: lambda e, active: lambda_flow(e.lam, [is_active(a, active) for a in e.args], active),
     ir.UpdateAcc: _any("acc", "value"),
     ir.Call: lambda e, active: current().flow(e.name, current().marked(e, active)),

@@ -20,7 +20,7 @@ from futad.ad.inverse.lost_bits import Functions
 from futad.ad.kept import NO_DERIVATIVE, ONE_DIRECTION
 from futad.ad.registry import using
 from futad.ad.reverse import How, SplitSweeps, expand_vjp
-from futad.ad.rules.custom import Plain
+from futad.ad.rules.custom import Plain, told
 from futad.ad.shifts import unmarked, without_shifts
 from futad.ad.spine.machine import flatten
 from futad.ad.tidy.fold_loops import folds_as_loops
@@ -137,7 +137,7 @@ class _Expander(ir.Renamer):
 
 
 def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
-    """The program without `Jvp`, `Vjp`, `WithVjp` and `WithInverse`; what they compute is spelled out.
+    """The program without `Jvp`, `Vjp`, `WithVjp`, `WithJvp` and `WithInverse`; what they compute is spelled out.
 
     `sequential`: on one thread, or few; where a parallel rule takes more work than one that is not, the other is taken.
 
@@ -172,7 +172,7 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
         funs = derived.all()
     funs = functions.made | funs
     for name, f in funs.items():
-        if f.body.has(ir.WithVjp, ir.WithInverse):
+        if told(f.body):
             funs[name] = _renamed(f, Plain())
     made = ir.Program(funs, program.name)
     if len(funs) > len(program.funs):

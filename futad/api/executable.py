@@ -42,14 +42,37 @@ _TOO_LARGE = re.compile("too big|too large|maximum allowed", re.IGNORECASE)
 NO_TRACES = "'trace' prints nothing on backend '{}': run on 'c', 'multicore' or 'interp' to see it"
 
 
+IR = "<core> "  # before the name of a text that is core IR
+
+
 @dataclass(frozen=True, slots=True)
 class Origin:
     """What a program was made of: the texts of its files by their names, of which `main` is the first one's, and the
-    derivatives taken of it, each the arguments of `derive` after the program."""
+    derivatives taken of it, each the arguments of `derive` after the program.  Of a program that was made by something
+    else (`of_core`), the text is that of its core IR."""
 
     texts: Mapping[str, str]
     main: str
     steps: tuple[tuple[Any, ...], ...] = ()
+
+    @staticmethod
+    def of_core(core: ir.Program) -> Origin:
+        """That of a program which has no source: its core IR as text, equal for programs that are equal but for the
+        numbers of their variables."""
+        from futad.core.text import Printer
+
+        main = IR + core.name
+        return Origin({main: Printer(counted=True).program(core)}, main)
+
+    def core(self) -> ir.Program:
+        """The program before derivatives were taken."""
+        if self.main.startswith(IR):
+            from futad.core.parse import parse_program
+
+            return parse_program(self.texts[self.main], self.main)
+        from futad.source import compile_texts
+
+        return compile_texts(self.texts, self.main)
 
     @property
     def derived(self) -> str:
@@ -332,9 +355,7 @@ def restored(
     origin = Origin(dict(texts), main, steps)
 
     def core() -> ir.Program:
-        from futad.source import compile_texts
-
-        made = budgeted(compile_texts(origin.texts, main), budget)
+        made = budgeted(origin.core(), budget)
         for step in steps:
             made = budgeted(derive(made, *step)[0], budget)
         return made

@@ -75,6 +75,10 @@ def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
             yield from zip(pat, e.lam.result, strict=False)
             adjoints = e.lam.result[2 * len(pat) - len(e.pull.params) :]
             yield from zip(e.pull.params, (*e.lam.result, *adjoints), strict=True)
+        case ir.WithJvp():
+            yield from zip(e.lam.params, e.args, strict=True)
+            yield from zip(pat, e.lam.result, strict=True)
+            yield from zip(e.push.params, e.args, strict=False)
         case ir.WithInverse():
             yield from zip(e.lam.params, e.args, strict=True)
             yield from zip(pat, e.lam.result, strict=True)

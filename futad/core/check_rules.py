@@ -444,6 +444,20 @@ def _custom(c: Checker, e: ir.WithVjp, s: ir.Stm) -> Existential:
         c.same("adjoint", r.type, a.type)
     return None
 
+
+@rule(ir.WithJvp)
+def _own_tangents(c: Checker, e: ir.WithJvp, s: ir.Stm) -> Existential:
+    c.existential("argument", e.lam.params, e.args)
+    c.lam(e.lam)
+    c.lam(e.push)
+    for what, given, of in (("parameter", e.push.params, e.args * 2), ("tangent", e.push.result, e.lam.result)):
+        if len(given) != len(of):
+            fail(f"a derivative with {len(given)} {what}s for {len(of)}")
+        for x, a in zip(given, of, strict=True):
+            c.same(what, x.type, a.type)
+    return None
+
+
 @rule(ir.Invert)
 def _invert(c: Checker, e: ir.Invert, s: ir.Stm) -> Existential:
     c.lam(e.lam)

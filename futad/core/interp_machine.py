@@ -571,6 +571,7 @@ def _derivative(m: Interpreter, e: ir.Exp, stm: ir.Stm, sc: Scope) -> Values:
 
 
 @handler(ir.WithVjp)
+@handler(ir.WithJvp)
 @handler(ir.WithInverse)
-def _custom(m: Interpreter, e: ir.WithVjp | ir.WithInverse, stm: ir.Stm, sc: Scope) -> Values:
+def _custom(m: Interpreter, e: ir.WithVjp | ir.WithJvp | ir.WithInverse, stm: ir.Stm, sc: Scope) -> Values:
     return m.apply(e.lam, [m.value(a) for a in e.args], sc)

@@ -473,6 +473,18 @@ class WithVjp(Exp):
 
 
 @node
+class WithJvp(Exp):
+    """`lam` at `args`, whose derivative is `push`; binds the results of `lam`.
+
+    `push` takes the arguments, then a tangent of each, and yields the tangents of the results; it is linear in these.
+    """
+
+    lam: Lambda
+    push: Lambda
+    args: Atoms
+
+
+@node
 class WithInverse(Exp):
     """`lam` at `args`, which `back` computes again from all results of `lam`; binds these.
 

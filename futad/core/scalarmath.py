@@ -192,6 +192,25 @@ def digamma(x: float) -> float:
     return acc + math.log(x) - 0.5 / x - tail
 
 
+def erf_inv(y: float) -> float:
+    """The x at which erf is y: Winitzki's approximation, then Halley steps, for |y| > 1/2 on erfc, which loses no
+    digits there."""
+    a = abs(y)
+    if math.isnan(y) or a > 1:
+        return math.nan
+    if a == 1:
+        return math.copysign(math.inf, y)
+    c = 0.147  # Winitzki, "A handy approximation for the error function and its inverse", 2008
+    logs = math.log1p(-a * a)
+    first = 2 / (math.pi * c) + 0.5 * logs
+    x = math.sqrt(max(0.0, math.sqrt(first * first - logs / c) - first))
+    for _ in range(3):
+        miss = math.erf(x) - a if a <= 0.5 else (1 - a) - math.erfc(x)
+        step = miss * (0.5 * math.sqrt(math.pi)) * math.exp(x * x)
+        x -= step / (1 + x * step)
+    return math.copysign(x, y)
+
+
 def trigamma(x: float) -> float:
     """psi'(x), in the manner of `digamma` (A&S 6.4.7, 6.4.6, 6.4.12)."""
     if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):

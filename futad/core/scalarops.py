@@ -48,6 +48,8 @@ class ScalarOp:
     there is neither, `kernels/prelude.h` has them, and those of integers.  `half`, for f16: by default computed in f32.
     `vector`: the version of glibc that has the function for vector lanes, too.
 
+    `passes`: its value is its argument, its partials are not; once derivatives are taken its argument takes its place.
+
     `source`: the names that it has in the source's numeric modules; NAME@KIND only in those of that kind, NAME~ with
     its arguments in the opposite order.
 
@@ -73,6 +75,7 @@ class ScalarOp:
     cost: int = 1  # rough relative cost, for inlining and duplication decisions
     flop: bool = True  # at floats it counts as a floating-point operation
     source: str = ""
+    passes: bool = False
     library: str = ""
     define: str = ""
     half: str | None = None
@@ -276,6 +279,9 @@ _op("le", "a a -> bool", ALL, np.less_equal, "({0} <= {1})", infix="<=", source=
 _op("select", "bool a a -> a", ALL, np.where, "({0} ? {1} : {2})",
     lambda c, x, y, r: 0, lambda c, x, y, r: c.to(r), lambda c, x, y, r: (~c).to(r), flop=False)
 
+# A number that counts as a constant for derivatives.
+_op("stop_gradient", "a -> a", FLOATS, np.positive, "({0})", lambda x, r: 0, flop=False, passes=True)
+
 # --- floating-point functions ----------------------------------------------------------------------
 
 
@@ -351,6 +357,8 @@ _fun("erf", sm.elementwise(math.erf), lambda x, r: (2 / math.sqrt(_PI)) * (-(x *
      library="erf", vector="2.35")
 _fun("erfc", sm.elementwise(math.erfc), lambda x, r: (-2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20,
      library="erfc", vector="2.35")
+_fun("erf_inv", sm.elementwise(sm.erf_inv), lambda x, r: (math.sqrt(_PI) / 2) * (r * r).exp(), cost=60, source="",
+     define="({t})futad_inverse_erf((double)x)")
 _fun("floor", np.floor, lambda x, r: 0, cost=1, define="FUTAD_MATH(floor{s})(x)")
 _fun("ceil", np.ceil, lambda x, r: 0, cost=1, define="FUTAD_MATH(ceil{s})(x)")
 _fun("round", np.rint, lambda x, r: 0, cost=1, define="FUTAD_MATH(rint{s})(x)")  # ties to even

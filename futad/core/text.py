@@ -36,10 +36,11 @@ _INLINE = 80  # a scope of at most one statement shorter than this prints on one
 
 class Printer:
     """Prints IR objects.  With `normal`, variables are numbered in order of first appearance and lose their
-    names, constants and everything else as they are: two alpha-equal programs print the same."""
+    names, constants and everything else as they are: two alpha-equal programs print the same.  With `counted`, they are
+    numbered so and keep their names."""
 
-    def __init__(self, normal: bool = False) -> None:
-        self.normal = normal
+    def __init__(self, normal: bool = False, counted: bool = False) -> None:
+        self.normal, self.counted = normal, counted
         self._numbers: dict[Var, int] = {}
 
     def var(self, v: Var) -> str:
@@ -48,7 +49,7 @@ class Printer:
         name = _NOT_WORD.sub("_", v.name)
         if not name or not (name[0].isalpha() or name[0] == "_"):
             name = "v" + name
-        return f"{name}_{v.id}"
+        return f"{name}_{self._numbers.setdefault(v, len(self._numbers) + 1) if self.counted else v.id}"
 
     def binder(self, v: Var) -> str:
         return f"{self.var(v)}: {self.data(v.type)}"

@@ -127,6 +127,7 @@ _RULES: dict[type, Callable[[Any], Types]] = {
     ir.Jvp: lambda e: atom_types(e.lam.result) + _many(e, e.lam.result),
     ir.Vjp: lambda e: atom_types(e.lam.result) + _many(e, e.args),
     ir.WithVjp: lambda e: atom_types(e.lam.result),
+    ir.WithJvp: lambda e: atom_types(e.lam.result),
     ir.WithInverse: lambda e: atom_types(e.lam.result),
     ir.Invert: lambda e: atom_types(e.lam.params),
 }

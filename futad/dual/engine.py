@@ -216,7 +216,8 @@ def _par(m: DualInterpreter, e: ir.Par, stm: ir.Stm, sc: Scope) -> Values:
 
 
 @_handler(ir.WithInverse)
-def _with_inverse(m: DualInterpreter, e: ir.WithInverse, stm: ir.Stm, sc: Scope) -> Values:
+@_handler(ir.WithJvp)  # differentiated as the function that it is
+def _with_inverse(m: DualInterpreter, e: ir.WithInverse | ir.WithJvp, stm: ir.Stm, sc: Scope) -> Values:
     return _fresh(m.apply(e.lam, [m.value(a) for a in e.args], sc))
 
 

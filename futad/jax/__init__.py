@@ -1,6 +1,9 @@
-"""futad inside JAX programs.
+"""futad inside JAX programs, and functions of JAX as programs of futad.
 
-    loss = futad.jax.function(prog.loss)        an entry as a function of JAX arrays (`calls/`)
+    loss = futad.jax.function(prog.loss)             an entry as a function of JAX arrays (`calls/`)
+    entry = futad.jax.compile(f, f64["n", 3])        a function of JAX as an entry (`jaxprs/`)
+
+`futad.jax.f64`, `i32` and the like are element types, which sizes index.
 
 Everything is imported on first use; raises ImportError then if there is no JAX.
 """
@@ -12,8 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from futad.jax.calls.function import JaxFunction, function
+    from futad.jax.jaxprs.program import compile
+    from futad.jax.jaxprs.specs import Spec
 
-_PLACES = {"function": "futad.jax.calls.function", "JaxFunction": "futad.jax.calls.function"}
+    i8: Spec
+    i16: Spec
+    i32: Spec
+    i64: Spec
+    u8: Spec
+    u16: Spec
+    u32: Spec
+    u64: Spec
+    f16: Spec
+    f32: Spec
+    f64: Spec
+
+_TYPES = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64")
+_PLACES = {"function": "futad.jax.calls.function", "JaxFunction": "futad.jax.calls.function",
+           "compile": "futad.jax.jaxprs.program", **dict.fromkeys(_TYPES, "futad.jax.jaxprs.specs")}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
@@ -33,4 +52,4 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_PLACES])
 
 
-__all__ = ["JaxFunction", "function"]
+__all__ = ["JaxFunction", "compile", "function"]

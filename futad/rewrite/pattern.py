@@ -148,7 +148,7 @@ def _check(s: Scheme) -> None:
 
 def _check_left(s: Scheme) -> None:
     root = s.root
-    if isinstance(root.exp, ir.Alias | ir.Jvp | ir.Vjp | ir.WithVjp | ir.WithInverse | ir.Invert | ir.Call):
+    if isinstance(root.exp, ir.Alias | ir.Derivative | ir.WithVjp | ir.WithJvp | ir.WithInverse | ir.Invert | ir.Call):
         s.fail(f"a rule's root is no {type(root.exp).__name__.lower()}", root)
     for t in s.before[:-1]:
         if len(t.pat) != 1 or is_many(t.pat[0]):

@@ -14,7 +14,7 @@ from futad.optimise.hoist import hoist_fun
 from futad.rewrite.dce import dead_code
 from futad.rewrite.simplify import simplify
 
-CUSTOM = {ir.WithVjp, ir.WithInverse, ir.Invert}
+CUSTOM = {ir.WithVjp, ir.WithJvp, ir.WithInverse, ir.Invert}
 CONTROL = {ir.If, ir.Par, ir.For, ir.While, ir.Call, ir.Jvp, ir.Vjp, *CUSTOM}  # what their scopes or the function says
 SCALAR = {ir.Op, ir.Trace, ir.Measure, ir.UpdateAcc, ir.Part, ir.Whole, ir.Keep}  # bind no array
 

@@ -157,7 +157,8 @@ def test_commutative_and_associative() -> None:
 DIFFERENTIABLE = [
     op
     for op in OPS.values()
-    if op.partials and any(t.is_float for t in op.types) and set(op.sig.split("->")[0].split()) == {"a"}
+    if op.partials and not op.passes
+    and any(t.is_float for t in op.types) and set(op.sig.split("->")[0].split()) == {"a"}
 ]
 # Where a function is smooth: points of its domain away from branch points and jumps.
 POINTS = {
@@ -166,7 +167,7 @@ POINTS = {
     "log10": [0.4, 3.0], "log1p": [-0.3, 2.0], "sqrt": [0.4, 3.0], "rsqrt": [0.4, 3.0],
     "pow": [0.4, 1.7], "gamma": [0.4, 3.3, -1.4], "lgamma": [0.4, 3.3, 12.5],
     "digamma": [0.4, 3.3, -1.4, 12.5], "trigamma": [0.4, 3.3, -1.4, 12.5],
-    "sinpi": [0.2, 0.7], "cospi": [0.2, 0.7], "tanpi": [0.2, 0.7],
+    "sinpi": [0.2, 0.7], "cospi": [0.2, 0.7], "tanpi": [0.2, 0.7], "erf_inv": [-0.9, -0.2, 0.3, 0.7],
 }  # fmt: skip
 
 

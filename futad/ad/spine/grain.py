@@ -44,7 +44,7 @@ def _one(s: ir.Stm) -> float:
             return math.inf
         case ir.WithAcc() | ir.WithVjp() | ir.Par():
             return sum(inner)
-        case ir.WithInverse():
+        case ir.WithInverse() | ir.WithJvp():
             return inner[0]
         case ir.MatMul() | ir.Contraction():
             return math.inf

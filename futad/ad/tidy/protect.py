@@ -56,7 +56,8 @@ class _Protector:
         """Note which variables are views, and of what."""
         for s in stms:
             self._is(s.pat, s.exp.views())
-            if isinstance(s.exp, ir.WithVjp | ir.WithInverse):  # which is its function, once derivatives are taken
+            # Which are their functions, once derivatives are taken.
+            if isinstance(s.exp, ir.WithVjp | ir.WithJvp | ir.WithInverse):
                 self._is(s.exp.lam.params, s.exp.args)
                 self._look(s.exp.lam.stms)
                 self._is(s.pat, s.exp.lam.result)

@@ -146,8 +146,8 @@ def one_after_the_other(stm: Stm) -> list[Stm]:
 
 # What may take long.
 _LONG = (
-    ir.Call, ir.Loop, ir.Soac, ir.WithAcc, ir.Derivative, ir.WithVjp, ir.WithInverse, ir.Invert, ir.MatMul,
-    ir.Contraction, ir.ArgSort,
+    ir.Call, ir.Loop, ir.Soac, ir.WithAcc, ir.Derivative, ir.WithVjp, ir.WithJvp, ir.WithInverse, ir.Invert,
+    ir.MatMul, ir.Contraction, ir.ArgSort,
 )  # fmt: skip
 
 

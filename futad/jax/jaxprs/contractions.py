@@ -1,0 +1,79 @@
+"""The rule of products: dot_general over any batch and contraction dimensions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.types import Atom, Prim, shape_of, zero
+from futad.jax.jaxprs.lifted import Value, nest, permuted, pointwise
+from futad.jax.jaxprs.table import Site, rule
+
+Labels = tuple[int, ...]
+
+
+def contracted(b: Builder, x: Value, xs: Labels, y: Value, ys: Labels, out: Labels, summed: Labels, elem: Prim) -> Atom:
+    """The sum over the labels `summed` of products of x and y, whose axes have these labels, for all of `out`, of which
+    each is a label of x or y where that does not repeat.  Integer factors of bools count."""
+
+    def ordered(v: Value, labels: Labels) -> tuple[Atom, Labels]:
+        own = [labels[d] for d in v.axes]
+        order = [k for k in (*out, *summed) if k in own]
+        return permuted(b, v.atom, [own.index(k) for k in order]), tuple(order)
+
+    def total(c: Builder, operands: Sequence[tuple[Atom, Labels]], left: Labels) -> Atom:
+        if not left:
+            p, q = [c.convert(elem, a) for a, _ in operands]
+            return c.op("mul", p, q)
+        here = [i for i, (_, own) in enumerate(operands) if own and own[0] == left[0]]
+
+        def body(d: Builder, *rows: Atom) -> Atom:
+            there = dict(zip(here, rows, strict=True))
+            inner = [(there[i], own[1:]) if i in there else (a, own) for i, (a, own) in enumerate(operands)]
+            return total(d, inner, left[1:])
+
+        terms = c.zip_with(body, *[operands[i][0] for i in here])
+        lam = c.lambda_([("x", elem), ("y", elem)], lambda d, p, q: [d.op("add", p, q)])
+        return c.emit(ir.Reduce(shape_of(terms.type)[0], (terms,), lam, (zero(elem),), True))[0]
+
+    operands = [ordered(x, xs), ordered(y, ys)]
+    owned = [own for _, own in operands]
+
+    def element(c: Builder, p: Atom, q: Atom) -> list[Atom]:
+        rest = [tuple([k for k in own if k in summed]) for own in owned]
+        return [total(c, list(zip((p, q), rest, strict=True)), summed)]
+
+    outer = [(a, tuple([k for k in own if k in out])) for a, own in operands]
+    return nest(b, element, outer, out)[0]
+
+
+@rule("dot_general")
+def _dot_general(s: Site, x: Value, y: Value) -> Value:
+    (cx, cy), (bx, by) = s.params["dimension_numbers"]
+    elem, shape = s.elem(), s.shape()
+    # Labels: the result's axes first, then what is summed over.
+    xs, ys = [-1] * x.rank, [-1] * y.rank
+    label = 0
+    for p, q in zip(bx, by, strict=True):
+        xs[p] = ys[q] = label
+        label += 1
+    for labels, used in ((xs, (*cx, *bx)), (ys, (*cy, *by))):
+        for d in range(len(labels)):
+            if d not in used:
+                labels[d] = label
+                label += 1
+    sums = []
+    for p, q in zip(cx, cy, strict=True):
+        xs[p] = ys[q] = label
+        sums.append((label, p, q))
+        label += 1
+    own = {xs[d] for d in x.axes} | {ys[d] for d in y.axes}
+    out = tuple([k for k in range(len(shape)) if k in own])
+    summed = tuple([k for k, _, _ in sums if k in own])
+    atom = contracted(s.b, x, tuple(xs), y, tuple(ys), out, summed, elem)
+    made = Value(atom, out, shape)
+    if repeated := [x.shape[p] for k, p, _ in sums if k not in own]:
+        times = s.b.convert(elem, s.b.size_mul(repeated))
+        made = pointwise(s.b, lambda c, e: [c.op("mul", e, times)], [made], shape)[0]
+    return made
