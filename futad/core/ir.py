@@ -474,10 +474,7 @@ class WithVjp(Exp):
 
 @node
 class WithJvp(Exp):
-    """`lam` at `args`, whose derivative is `push`; binds the results of `lam`.
-
-    `push` takes the arguments, then a tangent of each, and yields the tangents of the results; it is linear in these.
-    """
+    """`lam` at `args`; its derivative is `push`, linear: of arguments, then tangents of each, the results' tangents."""
 
     lam: Lambda
     push: Lambda
