@@ -53,6 +53,7 @@ _NAMES = {
     "futad.api.derivatives": (
         "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "mjp", "value_and_grad", "vjp", "vmap",
     ),
+    "futad.ipython": ("load_ipython_extension",),
     "futad.errors": (
         "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
         "FileError", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "ScopeError",

@@ -198,6 +198,11 @@ class Function:
         except TypeError as e:
             raise UsageError(f"{self.__name__}: {e}", hint=entry_text(self.entry)) from None
 
+    @property
+    def backend(self) -> str:
+        """The backend: as asked for, and once code has run, the one 'auto' settled on."""
+        return self.executable.backend
+
     def explain_memory(self) -> str:
         """What loops kept in the last call, and in the last calls of derivatives of this entry: see
         `Program.explain_memory`."""
@@ -409,6 +414,8 @@ def load(
     file = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(file, str):
         raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
+    if ("\n" in file or re.match(r"\s*(entry|def|let)\s", file)) and not os.path.exists(file):
+        raise UsageError("path is a program's text, not the name of a file", hint="futad.compile(text) takes a text")
     read: dict[str, str] = {}
     return Program(load_program(file, texts=read), backend=backend, check=check, name=file, budget=budget,
                    schedule=schedule, engine=engine or "transform", origin=Origin(read, file))
@@ -422,6 +429,9 @@ def compile(
     """The program whose text is `source`; `name` stands for the file in messages.  Options and errors as in `load`."""
     if not isinstance(source, str):
         raise UsageError(f"source must be a str with a program's text, not {type(source).__name__}")
+    if re.fullmatch(r"\S+\.fut", source):
+        raise UsageError(f"source is the name of a file, '{source}', not a program's text",
+                         hint="futad.load(path) takes a file")  # fmt: skip
     if not isinstance(name, str):
         raise UsageError(f"name must be a str, not {type(name).__name__}")
     backends.check_name(backend)

@@ -416,7 +416,7 @@ def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
     elif (there := device_array(value, leaf.path)) is not None:
         return _device_leaf(value, there, leaf, own)
     else:
-        array = _exact_array(_foreign(value, leaf), leaf)
+        array = _exact_array(_foreign(value, leaf), leaf, type(value))
     if array.ndim != len(leaf.dims):
         raise ShapeError(
             f"argument '{leaf.path}': expected {leaf_text(leaf)}, which has rank {len(leaf.dims)}, got "
@@ -460,7 +460,8 @@ def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
     raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {_describe(value)}")
 
 
-def _exact_array(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
+def _exact_array(value: Any, leaf: Leaf, given: type = np.ndarray) -> np.ndarray[Any, Any]:
+    """`value` as an array, if the leaf's dtype holds its numbers; `given`: the type of what it is a view of."""
     if isinstance(value, np.ma.MaskedArray):
         raise DtypeError(f"argument '{leaf.path}': masked arrays are not accepted; fill the array first")
     array = np.asarray(value)
@@ -470,6 +471,8 @@ def _exact_array(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
         convert = f"{leaf.path.split('.')[-1]}.astype(np.{want.name})"
         if not array.ndim:
             convert = f"np.{want.name}({leaf.path.split('.')[-1]})"
+        elif given.__module__.partition(".")[0] == "torch":
+            convert = f"{leaf.path.split('.')[-1]}.to(torch.{want.name})"
         numeric = array.dtype.kind in "biuf" and want.kind in "biuf"
         raise DtypeError(
             f"argument '{leaf.path}': expected {leaf_text(leaf)} ({want.name}), got {what} {array.dtype}",

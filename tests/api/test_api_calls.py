@@ -173,6 +173,17 @@ def test_threads_get_their_own_results(backend):
         sys.setswitchinterval(before)
 
 
+def test_texts_and_files_are_told_apart(tmp_path, monkeypatch):
+    for text in ("entry f (x: f64) = x", "-- nothing\ndef f = 1", "  def f = 1"):
+        with pytest.raises(UsageError, match=r"a program's text.*\n.*futad.compile\(text\)"):
+            futad.load(text)
+    with pytest.raises(UsageError, match=r"the name of a file, 'a/b.fut'.*\n.*futad.load\(path\)"):
+        futad.compile("a/b.fut")
+    (tmp_path / "entry of it.fut").write_text("entry f (x: f64) = x")
+    monkeypatch.chdir(tmp_path)
+    assert futad.load("entry of it.fut", backend="interp").f.backend == "interp"
+
+
 def test_load_reads_a_file_and_its_imports(tmp_path):
     (tmp_path / "lib.fut").write_text("def twice (x: f64) = 2 * x\n")
     main = tmp_path / "main.fut"

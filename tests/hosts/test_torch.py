@@ -61,6 +61,14 @@ def test_values_and_gradients_are_pytorchs(prog: Program) -> None:
     assert not layer(w.detach(), x.detach()).requires_grad
 
 
+def test_hints_speak_of_tensors() -> None:
+    entry = futad.compile("entry f [n] (x: [n]f64): f64 = f64.sum x", backend="interp").f
+    with pytest.raises(DtypeError, match=r"x\.to\(torch\.float64\)"):
+        entry(torch.arange(3))
+    with pytest.raises(DtypeError, match=r"detach"):
+        entry(torch.ones(3, dtype=torch.float64, requires_grad=True))
+
+
 def test_records_numbers_and_integers(prog: Program) -> None:
     loss, many = futad.torch.function(prog.loss), futad.torch.function(prog.many)
     w = {"a": randn(3), "b": torch.tensor(0.5, dtype=F64, requires_grad=True), "k": 2}
