@@ -137,7 +137,7 @@ def number(x: float | None) -> str:
 
 def few(rows: Sequence[Row]) -> str:
     """The README's table."""
-    lines = ["| program | gradient, in values | JAX's time over futad's | PyTorch's |", "|---|---|---|---|"]
+    lines = ["| program | gradient / value | JAX / futad | PyTorch / futad |", "|---|---|---|---|"]
     by_name = {r.name: r for r in rows}
     for row in [by_name[name] for name in FIRST_PAGE]:
         cells = [number(row.cost), *[number(ratio(row.gradient, [p])) for p in _PEERS]]
@@ -148,7 +148,7 @@ def few(rows: Sequence[Row]) -> str:
 def table(rows: Sequence[Row]) -> str:
     """All ratios of all rows."""
     whole = bool(rows[0].first)
-    head = ["program", "gradient, in values", "JAX: value", "gradient", "PyTorch: value", "gradient"]
+    head = ["program", "gradient / value", "JAX: value", "gradient", "PyTorch: value", "gradient"]
     head += ["JAX: first gradient", "memory"] if whole else []
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for r in rows:
