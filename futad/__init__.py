@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from futad import jax as jax
     from futad import scipy as scipy
-    from futad import strategies, testing
+    from futad import distributed, strategies, testing
     from futad import torch as torch
     from futad.api.bind import bind
     from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jmp, jvp, mjp, value_and_grad, vjp, vmap
@@ -64,7 +64,7 @@ _NAMES = {
     "futad.runtime.values": ("Record",),
     "futad.sparse": ("sparse_hessian", "sparse_jacobian"),
 }  # fmt: skip
-_MODULES = ("errors", "jax", "scipy", "strategies", "testing", "torch")
+_MODULES = ("distributed", "errors", "jax", "scipy", "strategies", "testing", "torch")
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 

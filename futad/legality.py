@@ -44,7 +44,7 @@ VARIABLE = "FUTAD_MUTANT"
 # Folders whose files declare transformations; `load_all` imports them, drivers first: these and what registers itself
 # with them import each other.
 DRIVERS = ("futad.core.check", "futad.core.interp", "futad.imp.lower", "futad.flatten.lower")
-FOLDERS = ("core", "rewrite", "optimise", "ad", "accs", "imp", "flatten", "backend")
+FOLDERS = ("core", "rewrite", "optimise", "ad", "accs", "imp", "flatten", "backend", "distributed")
 
 class Condition:
     """Something that must hold for a transformation's result to be right, and why."""

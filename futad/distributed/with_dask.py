@@ -1,0 +1,135 @@
+"""Shards on the workers of a Dask cluster.
+
+A task is a range of shards, for which the worker sends back the nodes of the tree that they make.  What a lost worker
+had is run again on another one by Dask; a task needs nothing but its recipe.  Arrays in memory are written once to a
+file that workers map: the scheduler holds no data, and losing a worker loses none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import tempfile
+import time
+import weakref
+from typing import Any
+
+import numpy as np
+
+from futad.distributed.engines import Made, Told, ranges, settled
+from futad.distributed.job import Job
+from futad.distributed.recipes import InMemory, Mapped, Recipe
+from futad.errors import ExecutionError, UsageError
+
+SECONDS = 1.0  # of work in a task, about: what a lost worker costs, and how often progress is told
+FIRST_TASKS = 4  # for each worker, while the work is not known
+BLOCK = 1 << 20  # bytes that are compared at a time
+
+
+def run_range(job: Job, first: int, last: int) -> tuple[Any, Any]:
+    """What a task runs on a worker."""
+    return job.run(first, last)
+
+
+class Dask:
+    """Workers of a `distributed.Client`."""
+
+    name = "dask"
+
+    def __init__(self, client: Any, folder: str | None) -> None:
+        try:
+            import distributed
+        except ImportError:
+            raise UsageError("engine 'dask' needs Dask", hint="pip install 'futad[dask]'") from None
+        if client is None:
+            try:
+                client = distributed.get_client()
+            except ValueError:
+                hint = "client = distributed.Client(...), then shard(..., client=client)"
+                raise UsageError("engine 'dask' needs a client, and there is none", hint=hint) from None
+        self.client = client
+        self._folder = folder
+        self._spool = ""
+        self._files: dict[int, tuple[weakref.ref[Any], Mapped]] = {}
+        self._cost: dict[tuple[Any, int], float] = {}  # seconds a shard, by split function and phase
+
+    def backend(self, requested: str) -> str:
+        return settled(requested)
+
+    def workers(self) -> int:
+        return len(self.client.nthreads())
+
+    def recipe(self, array: Any) -> Recipe:
+        """The array in a file, which is compared with it in later calls: an array that was changed is written again."""
+        if array.nbytes == 0:
+            return InMemory(array.shape, array.dtype, array)
+        known = self._files.get(id(array))
+        if known is not None and known[0]() is array and _same(array, known[1]):
+            return known[1]
+        if not self._spool:
+            self._spool = tempfile.mkdtemp(prefix="futad-data-", dir=self._folder)
+            weakref.finalize(self, shutil.rmtree, self._spool, True)
+        handle, path = tempfile.mkstemp(dir=self._spool)
+        with os.fdopen(handle, "wb") as f:
+            array.tofile(f)
+        os.chmod(path, 0o644)
+        made = Mapped(array.shape, array.dtype, path, 0, "C")
+        self._files[id(array)] = weakref.ref(array), made
+        weakref.finalize(array, _forget, weakref.ref(self), id(array), path)
+        return made
+
+    def run(self, job: Job, done: Told) -> Made:
+        from distributed import KilledWorker, as_completed
+
+        workers = max(1, self.workers())
+        key = (job.split, job.level)
+        each = self._cost.get(key)
+        per = FIRST_TASKS if each is None else max(1, math.ceil(each * job.shards / workers / SECONDS))
+        spans = ranges(job.shards, min(workers * per, job.shards))
+        start = time.perf_counter()
+        futures = {self.client.submit(run_range, job, a, b, pure=False): (a, b) for a, b in spans}
+        tree = job.tree()
+        parts: dict[int, list[Any]] = {}
+        count = sent = 0
+        try:
+            for future in as_completed(futures):
+                a, b = futures[future]
+                try:
+                    nodes, own = future.result()
+                except KilledWorker as e:
+                    hint = "their logs say why; a shard may be more than their memory holds (more shards=)"
+                    raise ExecutionError(f"workers died that ran the shards {a} to {b}: {e}", hint=hint) from None
+                for node, value in nodes.items():
+                    sent += sum([np.asarray(v).nbytes for v in value])
+                    tree.add(node, value)
+                parts |= dict(zip(range(a, b), own, strict=True))
+                count += b - a
+                done(count)
+        finally:
+            for future in futures:
+                future.cancel()
+        self._cost[key] = (time.perf_counter() - start) * workers / job.shards
+        return Made(tree.root(), [parts[k] for k in range(job.shards)], workers, len(spans), sent)
+
+
+def _forget(engine: weakref.ref[Dask], key: int, path: str) -> None:
+    """The array is gone, and so is its file."""
+    if (there := engine()) is not None:
+        there._files.pop(key, None)
+    if os.path.exists(path):
+        os.unlink(path)
+
+
+def _same(array: Any, there: Mapped) -> bool:
+    """Whether the file has the array's bytes."""
+    if not array.flags.c_contiguous or array.shape != there.shape or array.dtype != there.dtype:
+        return False
+    ours = array.reshape(-1).view(np.uint8)
+    theirs = np.memmap(there.path, np.uint8, "r")
+    return all(
+        np.array_equal(ours[i : i + BLOCK], theirs[i : i + BLOCK]) for i in range(0, max(ours.size, theirs.size), BLOCK)
+    )
+
+
+__all__ = ["Dask"]
