@@ -12,9 +12,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from futad import distributed as distributed
     from futad import jax as jax
     from futad import scipy as scipy
-    from futad import distributed, strategies, testing
+    from futad import strategies, testing
     from futad import torch as torch
     from futad.api.bind import bind
     from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jmp, jvp, mjp, value_and_grad, vjp, vmap

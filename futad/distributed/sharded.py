@@ -61,7 +61,7 @@ class Report:
 
 
 class Sharded:
-    """See `shard`."""
+    """An entry over data in shards, which `shard` makes: called as the entry is."""
 
     def __init__(self, function: Function, over: str, engine: Engine, shards: int | None, progress: Any) -> None:
         self.function, self.over, self.engine = function, over, engine
