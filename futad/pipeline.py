@@ -126,6 +126,8 @@ PASSES: list[Pass] = [
     _simplify("simplify-invert", after="invert"),
     Pass("contractions", _lazy("futad.optimise.contractions", "contractions"), _c),
     _simplify("simplify-contractions", _c, "contractions"),
+    Pass("loops-out", _lazy("futad.optimise.interchange", "loops_out"), _c),
+    _simplify("simplify-loops-out", _c, "loops-out"),
     Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
     Pass("at-once", _lazy("futad.optimise.tasks", "at_once"), lambda target: target.pool and target.forks),
     _simplify("simplify-ad"),

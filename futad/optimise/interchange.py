@@ -1,0 +1,205 @@
+"""Loops out of maps.
+
+    map (\\x -> loop s = f x for i < t do g s x) xs   -->   loop ss = map f xs for i < t do map2 g ss xs
+
+The points of the map are apart, and all run the same iterations, so an iteration of all of them may come before the
+next one of any. (Henriksen et al., "Futhark: Purely Functional GPU-Programming with Nested Parallelism and In-Place
+Array Updates", 2017, section 5.)
+
+Done for C where `g` multiplies matrices from outside the map by vectors of its own, before derivatives are taken: the
+iterations of all points are matrix products then (`matmul.py`), and so are the adjoints. A recurrent network on a batch
+of sequences is that. Devices ask for it where points are few (`flatten/interchange.py`).
+
+Note [What is kept]: a return sweep needs what the loop carries in all iterations. Inside of a map that is kept by one
+point at a time, around it by all points. It is no more than a factor of what there is anyway where each point has
+something for each iteration, which is then asked for under reverse mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from math import prod
+
+from futad.core import ir
+from futad.core.budget import ATTRIBUTE, PLACE
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.operator import divisor
+from futad.core.types import AccType, Atom, Const, Prim, Var, array_of, shape_of
+from futad.legality import Legality
+from futad.optimise.distribution import map_over
+from futad.optimise.matmul import Products
+from futad.optimise.products import dots
+from futad.rewrite.dce import effects
+
+LEGAL = Legality(
+    "interchange",
+    "a loop in a map becomes a loop around maps",
+    worth="a recurrent network's gradient on 32 sequences 4 times as fast; on a device 16 rows of 1,000,000 elements "
+    "would be 16 blocks of 132 processors",
+)
+SAME_ITERATIONS = LEGAL.condition("as many iterations for all", "the points' loops have different iterations")
+REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")
+
+SMALL = 64  # elements of a matrix, if known: up to here products by it stay in registers
+
+Body = Callable[[Stm], Sequence[Stm]]  # an iteration of all points, a map: the statements for it
+
+
+def loop_out(stm: Stm, at: int, body: Body = lambda each: [each]) -> list[Stm] | None:
+    """A map around the loop that is its statement `at` as maps before it, a loop around a map, and a map of the rest;
+    None if that is not right, or if the loop or the rest overwrite anything."""
+    e = stm.exp
+    assert isinstance(e, ir.Map)
+    loop, before, after = e.lam.stms[at], e.lam.stms[:at], e.lam.stms[at + 1 :]
+    f = loop.exp
+    assert isinstance(f, ir.For)
+    made = {v for s in before for v in s.pat}
+    bound = {*e.lam.params, *made}
+    if any(isinstance(a.type, AccType) for a in e.arrays) or _consumes(f.body.stms) or _consumes(after):
+        return None
+    if not SAME_ITERATIONS(f.bound not in bound):
+        return None
+    carried = f.body.params[1:]
+    rest = Lambda((), after, e.lam.result).free()
+    live = [v for v in f.body.free() if v in made]
+    kept = [v for s in before for v in s.pat if v in rest]
+    own = {*bound, *f.body.params, *loop.pat}
+    if any(isinstance(v.type, AccType) for v in (*carried, *live, *kept)):
+        return None
+    if not REGULAR(not any(set(shape_of(v.type)) & own for v in (*carried, *live, *kept, *loop.pat))):
+        return None
+    LEGAL.fired()
+    width = e.width
+    given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
+    out: list[Stm] = []
+    # What is there before the first iteration.
+    computed = list(dict.fromkeys([*[a for a in f.inits if a in made], *live, *kept]))
+    if computed or effects(before):
+        arrays = tuple([Var("x", array_of(a.type, width)) for a in computed])
+        given |= zip(computed, arrays, strict=True)
+        start = Lambda(e.lam.params, tuple(before), tuple(computed))
+        out.append(Stm(arrays, ir.Map(width, e.arrays, ir.rename(start))))
+    for a in f.inits:
+        if a not in given:
+            rows = given[a] = Var("x", array_of(a.type, width))
+            out.append(Stm((rows,), ir.Replicate((width,), a)))
+    # An iteration.
+    states, nexts, finals = [tuple([Var(p.name, array_of(p.type, width)) for p in carried]) for _ in range(3)]
+    inputs = [p for p in (*e.lam.params, *live) if p in f.body.free()]
+    iteration = Lambda((*carried, *inputs), f.body.stms, f.body.result)
+    i = Var(f.body.params[0].name, f.body.params[0].type)
+    inner = ir.Renamer({f.body.params[0]: i}).lam(iteration)
+    each = Stm(nexts, ir.Map(width, (*states, *[given[v] for v in inputs]), inner))
+    around = Lambda((i, *states), tuple(body(each)), nexts)
+    out.append(Stm(finals, ir.For(f.bound, tuple([given[a] for a in f.inits]), around), loop.attrs))
+    # What follows it.
+    known: dict[Atom, Var] = dict(zip(loop.pat, finals, strict=True))
+    if not after and all(a in known for a in e.lam.result):
+        return [*out, *[Stm((v,), ir.Alias(known[a])) for v, a in zip(stm.pat, e.lam.result, strict=True)]]
+    have = [(given[p], p) for p in (*e.lam.params, *kept)] + list(zip(finals, loop.pat, strict=True))
+    return [*out, map_over(width, have, after, stm.pat, e.lam.result)]
+
+
+def _consumes(stms: Sequence[Stm]) -> bool:
+    """Whether statements write to arrays in place, which as rows of a map's input would be copied first."""
+    return any(s.exp.consumes() or isinstance(s.exp, ir.Call) for s in ir.statements(stms))
+
+
+# --- loops with products ----------------------------------------------------------------------------------------------
+
+
+def loops_out(program: Program) -> Program:
+    """Loops with products by matrices from outside out of the maps around them; what has none stays the same object."""
+    return ir.map_bodies(program, lambda lam: _scope(lam, False))
+
+
+def _scope(lam: Lambda, reverse: bool) -> Lambda:
+    """The scope and those in it; `reverse`: in what reverse mode is taken of."""
+    out: list[Stm] = []
+    for s in lam.stms:
+        s = _within(s, reverse)  # loops inside first: then they are in the map around their own
+        pieces = _pieces(s, reverse)
+        out += [s] if pieces is None else [_within(t, reverse) for t in pieces]
+    same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+    return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+
+def _within(s: Stm, reverse: bool) -> Stm:
+    """The statement with its scopes rewritten; what is under a budget stays, as that is for the loop of a point."""
+    if any(a[0] == ATTRIBUTE for a in s.attrs):
+        return s
+    reverse = reverse or type(s.exp) is ir.Vjp
+    return ir.map_scopes(s, lambda inner: _scope(inner, reverse))
+
+
+def _pieces(s: Stm, reverse: bool) -> list[Stm] | None:
+    """A map with such loops, each of them around maps instead; None if it has none."""
+    if type(s.exp) is not ir.Map or s.attrs or not any(type(t.exp) is ir.For for t in s.exp.lam.stms):
+        return None
+    invariant, e = _counts_out(s.exp)
+    for at, t in enumerate(e.lam.stms):
+        # An attribute is what a user asks of the loop in each point; checks and prints would come in another order.
+        if type(t.exp) is not ir.For or any(a[0] != PLACE for a in t.attrs) or effects(t.exp.body.stms):
+            continue
+        if not any(dots(inner.stms, inner.result) for inner in _scopes(t.exp.body)) or reverse and not _reads(t.exp):
+            continue
+        each: list[Stm] = []
+
+        def body(stm: Stm, each: list[Stm] = each) -> list[Stm]:
+            each.append(stm)
+            return each
+
+        made = loop_out(Stm(s.pat, e), at, body)
+        if made is not None and (_products(each[0]) or _pieces(each[0], reverse)):
+            return [*invariant, *[x for p in made for x in _pieces(p, reverse) or [p]]]
+    return None
+
+
+def _counts_out(e: ir.Map) -> tuple[list[Stm], ir.Map]:
+    """The arithmetic of integers from outside the map, which cannot fail, and the map without it."""
+    own: set[Var] = set(e.lam.params)
+    out: list[Stm] = []
+    rest: list[Stm] = []
+    for s in e.lam.stms:
+        x, t = s.exp, s.pat[0].type if s.pat else None
+        integer = type(x) is ir.Op and isinstance(t, Prim) and t.is_integral and divisor(x) is None
+        if integer and not own & set(ir.stm_free(s)):
+            out.append(s)
+        else:
+            rest.append(s)
+            own.update(s.pat)
+    return (out, ir.Map(e.width, e.arrays, Lambda(e.lam.params, tuple(rest), e.lam.result))) if out else ([], e)
+
+
+def _scopes(lam: Lambda) -> Iterator[Lambda]:
+    """A scope and all in it."""
+    yield lam
+    for s in lam.stms:
+        for inner in s.exp.lambdas():
+            yield from _scopes(inner)
+
+
+def _reads(f: ir.For) -> bool:
+    """Whether an iteration reads a part of its own of an array from outside the loop (Note [What is kept])."""
+    own = {f.body.params[0]} | {v for s in f.body.stms for v in s.pat}
+    inside = {*own, *f.body.params}
+    return any(
+        type(s.exp) is ir.At and s.exp.array not in inside and any(a in own for a in s.exp.operands())
+        for s in f.body.stms
+    )
+
+
+def _products(each: Stm) -> bool:
+    """Whether a map is products by matrices that are not known to be small, among others."""
+    made = Products(None).root(Lambda((), (each,), each.pat))
+    products = [s.exp for inner in _scopes(made) for s in inner.stms if type(s.exp) is ir.MatMul]
+    return any(not _small(p.b) for p in products)
+
+
+def _small(matrix: Atom) -> bool:
+    """Whether all sizes are known, and few elements."""
+    known = [int(n.value) for n in shape_of(matrix.type) if type(n) is Const]
+    return len(known) == len(shape_of(matrix.type)) and prod(known) <= SMALL
+
+
+__all__ = ["loop_out", "loops_out"]
