@@ -455,6 +455,8 @@ def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
             return np.from_dlpack(value)
     except Exception as e:  # the other library's own complaint is what the user needs
         hint = "futad.torch.function(f) takes tensors with gradients" if hasattr(value, "requires_grad") else None
+        if type(value).__module__.partition(".")[0] == "jax":
+            hint = "futad.jax.function(f) takes what JAX traces"
         message = f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}"
         raise DtypeError(message, hint=hint) from None
     raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {_describe(value)}")

@@ -260,22 +260,27 @@ def test_subnormal_numbers(prog: Program) -> None:
 
 
 def test_threads(prog: Program) -> None:
-    """Several threads call one entry, each with its own numbers."""
+    """Several threads call one entry, each with its own numbers and errors."""
+    setter = jax.jit(futad.jax.function(prog.set))
     f = jax.jit(jax.grad(lambda w, x: futad.jax.function(prog.layer)(w, x).sum()))
-    x, wrong = randn(64), []
+    x, wrong, done = randn(64), [], []
     f(randn(64, 64), x).block_until_ready()
 
     def work(seed: int) -> None:
         w = randn(64, 64, seed=seed)
         expected = jax.grad(lambda w: plain_layer(w, x).sum())(w)
         wrong.extend([seed for _ in range(20) if not np.allclose(f(w, x), expected, rtol=1e-10)])
+        for k in range(100 * seed, 100 * seed + 20):
+            with pytest.raises(jax.errors.JaxRuntimeError, match=f"index {k + 10} is out of bounds"):
+                setter(x[:3], k + 10, 0.0).block_until_ready()
+        done.append(seed)
 
     threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
     for t in threads:
         t.start()
     for t in threads:
         t.join()
-    assert not wrong
+    assert not wrong and sorted(done) == [0, 1, 2, 3]
 
 
 SHARDED = """
@@ -383,6 +388,8 @@ def test_wrong_arguments_are_named(prog: Program) -> None:
         futad.jax.function(prog.layer)([], [1.0])
     with pytest.raises(UsageError, match="takes an entry of a program, not function"):
         futad.jax.function(lambda x: x)
+    with pytest.raises(DtypeError, match="(?s)argument 'w'.*hint: futad.jax.function.f. takes what JAX traces"):
+        jax.jit(prog.layer)(w, x)
     assert layer is futad.jax.function(prog.layer) and pickle.loads(pickle.dumps(layer)) is layer
     same(layer(x=x, w=w), layer(w, x))
 
