@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from futad import distributed as distributed
     from futad import jax as jax
+    from futad import numpy, strategies, testing
     from futad import scipy as scipy
-    from futad import strategies, testing
     from futad import torch as torch
     from futad.api.bind import bind
     from futad.api.derivatives import grad, hessian, hvp, jacfwd, jacrev, jmp, jvp, mjp, value_and_grad, vjp, vmap
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         UnsupportedError,
         UsageError,
     )
+    from futad.python.function import function
     from futad.runtime.deviceprogram import synchronise
     from futad.runtime.shapes import Spec
     from futad.runtime.values import Record
@@ -60,12 +61,13 @@ _NAMES = {
         "FileError", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "ScopeError",
         "ShapeError", "SourceError", "TypeCheckError", "UnsupportedError", "UsageError",
     ),
+    "futad.python.function": ("function",),
     "futad.runtime.deviceprogram": ("synchronise",),
     "futad.runtime.shapes": ("Spec",),
     "futad.runtime.values": ("Record",),
     "futad.sparse": ("sparse_hessian", "sparse_jacobian"),
 }  # fmt: skip
-_MODULES = ("distributed", "errors", "jax", "scipy", "strategies", "testing", "torch")
+_MODULES = ("distributed", "errors", "jax", "numpy", "scipy", "strategies", "testing", "torch")
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
 
 
@@ -90,7 +92,6 @@ __all__ = [
     "AssertionFailed", "BackendError", "BoundsError", "ConsumptionError", "DtypeError", "Error", "ExecutionError",
     "FileError", "Function", "FutadWarning", "InputError", "InternalError", "OutOfMemory", "ParseError", "Program",
     "Record", "ScopeError", "ShapeError", "SourceError", "Spec", "TypeCheckError", "UnsupportedError", "UsageError",
-    "bind", "compile", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "load", "mjp",
-    "sparse_hessian", "sparse_jacobian", "strategies",
-    "synchronise", "testing", "value_and_grad", "vjp", "vmap",
+    "bind", "compile", "function", "grad", "hessian", "hvp", "jacfwd", "jacrev", "jmp", "jvp", "load", "mjp", "numpy",
+    "sparse_hessian", "sparse_jacobian", "strategies", "synchronise", "testing", "value_and_grad", "vjp", "vmap",
 ]  # fmt: skip

@@ -29,6 +29,18 @@ class Span:
         return f"{self.file}:{self.line}:{self.col}"
 
 
+class Written(dict[str, str]):
+    """Texts of programs that were written for the user; `origins`: what of the user's lines are, by their numbers."""
+
+    def __init__(self, texts: Mapping[str, str], origins: Mapping[int, str]) -> None:
+        super().__init__(texts)
+        self.origins = origins
+
+    def origin(self, span: Span) -> str | None:
+        """What the line at a place comes from: the last one that is known, up to it."""
+        return next((self.origins[n] for n in range(span.line, 0, -1) if n in self.origins), None)
+
+
 class Error(Exception):
     """Base of every error that bad input can cause.
 
@@ -68,6 +80,8 @@ class Error(Exception):
         if self.span is None or self.source_line is not None:
             return
         self.source_line = line_of(texts, self.span)
+        if isinstance(texts, Written) and (origin := texts.origin(self.span)) is not None:
+            self.notes = (*self.notes, origin)
 
     def __str__(self) -> str:
         text = f"{self.message} [{self.code}]" if self.code and self.span else self.message
@@ -162,6 +176,11 @@ class UnsupportedError(SourceError, NotImplementedError):
     """A legal program that this version does not compile; the message says what to write instead."""
 
     code = "E0801"
+
+
+class TraceError(SourceError, TypeError):
+    """A function of Python does with a traced value what needs a number, or what the values do not fit; the place is
+    the user's."""
 
 
 class InputError(Error, ValueError):

@@ -1,5 +1,5 @@
 -- The module `intrinsics`: what programs can ask of the compiler that is no part of the prelude.  A `val` is lowered
--- by source/lower/accs.py.
+-- by source/lower/accs.py or arrays.py.
 --
 -- An accumulator (`acc t`) is an array that is being written, and cannot be read until the stream that opened it ends.
 
@@ -9,6 +9,17 @@ val hist_stream [k] [n] 'a 'b:
   (dest: *[k]a) -> (op: a -> a -> a) -> (ne: a) ->
   (f: *intrinsics.acc ([k]a) -> b -> intrinsics.acc ([k]a)) -> (bs: [n]b) -> *[k]a
 val acc_write [k] 'a: (acc: *intrinsics.acc ([k]a)) -> (i: i64) -> (v: a) -> *intrinsics.acc ([k]a)
+
+-- The places of keys in ascending order of their remainders by a bound, which is positive; equal ones stay in order.
+val argsort_below [n]: (bound: i64) -> (keys: [n]i64) -> *[n]i64
+
+-- The places of keys in ascending order, of equal ones in order: by a digit of eight bits after the other, the lowest
+-- one first.
+#[inline]
+def argsort [n] (keys: [n]u64): [n]i64 =
+  loop order = iota n for digit < 8 do
+    let digits = map (\i -> i64.u64 ((#[unsafe] keys[i]) >> u64.i64 (8 * digit) & 255)) order
+    in map (\i -> #[unsafe] order[i]) (intrinsics.argsort_below 256 digits)
 
 -- Flat indices: element (i, j, ...) is the one at offset + i * s1 + j * s2 + ...
 

@@ -57,6 +57,16 @@ def do_length(lw: Lowerer, args: Args, use: Use) -> Value:
     return Leaf(as_array(args[0]).dims[0])
 
 
+def do_argsort_below(lw: Lowerer, args: Args, use: Use) -> Value:
+    bound, keys = size_arg(lw, args[0]), as_array(args[1])
+    positive = lw.b.scalar("lt", i64(0), bound)
+    if not isinstance(positive, Const):
+        lw.b.emit(ir.Assert(positive, "the bound of the keys is {}, and has to be positive", (bound,), use.span))
+    (key,) = leaves(keys)
+    (digits,) = lw.b.map_(lambda b, k: (b.op("mod", k, bound),), key, hint="digits")
+    return Arr(keys.dims, Leaf(lw.b.let(ir.ArgSort(digits, bound), "order")))
+
+
 def do_null(lw: Lowerer, args: Args, use: Use) -> Value:
     return Leaf(lw.b.scalar("eq", as_array(args[0]).dims[0], i64(0)))
 

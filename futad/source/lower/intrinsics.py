@@ -38,6 +38,7 @@ TABLE: dict[str, tuple[int, Any]] = {
     "partition": (2, s.do_partition),
     "partition2": (3, s.do_partition2),
     "flatmap": (2, irregular.do_flatmap),
+    "intrinsics.argsort_below": (2, a.do_argsort_below),
     "intrinsics.scatter_stream": (3, accs.do_scatter_stream),
     "intrinsics.hist_stream": (5, accs.do_hist_stream),
     "intrinsics.acc_write": (3, accs.do_write),

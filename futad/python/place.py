@@ -1,0 +1,64 @@
+"""Where in the user's file a traced operation stands, and what the values there are called."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NoReturn
+
+from futad.errors import Span, TraceError, UsageError
+
+_OWN = (str(Path(__file__).parent), str(Path(__file__).parent.parent / "numpy.py"))
+# Code that calls a function in order to trace it: frames beyond are not the traced function's.
+BEGINNINGS: set[CodeType] = set()
+
+
+def frames() -> Iterator[FrameType]:
+    """The frames of the user's code that is being traced, the innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code not in BEGINNINGS:
+        if not frame.f_code.co_filename.startswith(_OWN):
+            yield frame
+        frame = frame.f_back
+
+
+def here() -> Span | None:
+    """The place of the operation that the user's code is at."""
+    for frame in frames():
+        return _span(frame)
+    return None
+
+
+def _span(frame: FrameType) -> Span:
+    code = frame.f_code
+    line, end_line, col, end_col = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+    first = line or frame.f_lineno
+    return Span(code.co_filename, first, (col or 0) + 1, end_line or first, (end_col or col or 0) + 1)
+
+
+def line_at(span: Span | None) -> str | None:
+    """The line of the user's file, also of a cell of a notebook."""
+    return (linecache.getline(span.file, span.line).rstrip("\n") or None) if span is not None else None
+
+
+def trace_error(message: str, hint: str | None = None, span: Span | None = None) -> TraceError:
+    """The error of a traced operation, with its place."""
+    place = span or here()
+    return TraceError(message, place, source_line=line_at(place), hint=hint)
+
+
+def fail(message: str, hint: str | None = None) -> NoReturn:
+    """Raises `trace_error`."""
+    raise trace_error(message, hint)
+
+
+def misuse(message: str, hint: str | None = None) -> NoReturn:
+    """Raises the error of what is wrong before anything is traced."""
+    raise UsageError(message, hint=hint)
+
+
+__all__ = ["BEGINNINGS", "fail", "frames", "here", "line_at", "misuse", "trace_error"]
