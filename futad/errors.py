@@ -9,6 +9,9 @@ code must let `Error` pass first.
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +133,15 @@ class Lint:
 
 class FutadWarning(UserWarning):
     """Something works, but not as well as it could; the text says what to do."""
+
+
+def warn(text: str) -> None:
+    """A FutadWarning at the line that called futad: the first one that is not in a file of futad's own."""
+    own = f"{Path(__file__).parent}{os.sep}"
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(text, FutadWarning, stacklevel=level)
 
 
 class UsageError(Error):
@@ -291,8 +303,6 @@ def former(module: str, name: str) -> type:
     found = _FORMER.get(name)
     if found is None:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
-    import warnings
-
     warnings.warn(f"{module}.{name} is now called {found.__name__}", DeprecationWarning, stacklevel=3)
     return found
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import re
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ from futad.backend import aot_cache, backends
 from futad.core import ir
 from futad.core.budget import Budget, budgeted
 from futad.core.measures import Measured
-from futad.errors import Error, FutadWarning, OutOfMemory, UsageError
+from futad.errors import Error, OutOfMemory, UsageError, warn
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.ffi import CLibrary, copy_into
 from futad.target import Target, target_of
@@ -165,7 +164,7 @@ class Executable:
                     trace = Trace()
                     program = compile_program(self.core, target=target, trace=trace, schedule=self.schedule)
                     if any(r.changed for r in trace.records if r.name == "without-traces"):
-                        warnings.warn(NO_TRACES.format(target.name), FutadWarning, stacklevel=5)
+                        warn(NO_TRACES.format(target.name))
                     return program
 
                 def keep(full: Any) -> None:

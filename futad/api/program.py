@@ -414,7 +414,7 @@ def load(
     file = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(file, str):
         raise UsageError(f"path must be a str or an os.PathLike of one, not {type(path).__name__}")
-    if ("\n" in file or re.match(r"\s*(entry|def|let)\s", file)) and not os.path.exists(file):
+    if re.search(r"^\s*(entry|def|let)\s", file, re.MULTILINE) and not os.path.exists(file):
         raise UsageError("path is a program's text, not the name of a file", hint="futad.compile(text) takes a text")
     read: dict[str, str] = {}
     return Program(load_program(file, texts=read), backend=backend, check=check, name=file, budget=budget,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import threading
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from futad import forks
 from futad.core.ir import Program
 from futad.core.measures import Measured
-from futad.errors import BackendError, FutadWarning, UsageError
+from futad.errors import BackendError, UsageError, warn
 from futad.target import Target, target_of
 
 if TYPE_CHECKING:
@@ -117,10 +116,10 @@ def executor(
         except BackendError as e:
             reason = e
             if name == "cuda":
-                warnings.warn(f"not using the GPU: {_why(e)}", FutadWarning, stacklevel=4)
+                warn(f"not using the GPU: {_why(e)}")
             continue
         if name == "interp" and reason is not None:
-            warnings.warn(f"running on the slow interpreter: {_why(reason)}", FutadWarning, stacklevel=4)
+            warn(f"running on the slow interpreter: {_why(reason)}")
         return made, name
     raise AssertionError("the interpreter runs everywhere")
 

@@ -19,7 +19,6 @@ import os
 import shlex
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -31,7 +30,7 @@ from futad.backend.c import CBackend
 from futad.core import ir
 from futad.core.callgraph import recursive
 from futad.core.measures import Measured
-from futad.errors import Error, FutadWarning
+from futad.errors import Error, warn
 from futad.runtime import cc
 from futad.runtime.ffi import Stopped
 from futad.target import C, Target
@@ -107,7 +106,7 @@ class QuickThenFull:
             self._failed = e
             if not sys.is_finalizing():
                 why = e.message if isinstance(e, Error) else e
-                warnings.warn(f"the program goes on with code that is not optimised: {why}", FutadWarning, stacklevel=1)
+                warn(f"the program goes on with code that is not optimised: {why}")
         finally:
             with self._lock:
                 self._ended.set()

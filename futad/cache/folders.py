@@ -9,12 +9,11 @@ import os
 import shutil
 import stat
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from futad.errors import FileError, FutadWarning
+from futad.errors import FileError, warn
 
 T = TypeVar("T")
 
@@ -73,7 +72,7 @@ def warn_once(path: Path, text: str) -> None:
     """A FutadWarning about a file or folder, one in a process."""
     if path not in _warned:
         _warned.add(path)
-        warnings.warn(text, FutadWarning, stacklevel=3)
+        warn(text)
 
 
 def distrust(about: os.stat_result) -> str | None:

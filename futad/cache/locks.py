@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import warnings
 from pathlib import Path
 
 from futad import forks
-from futad.errors import FutadWarning
+from futad.errors import warn
 
 try:
     import fcntl
@@ -69,7 +68,7 @@ class Lock:
 
     def _complain(self) -> None:
         text = f"waiting for another process that compiles the same code; it holds {self.path}"
-        warnings.warn(text, FutadWarning, stacklevel=1)
+        warn(text)
 
     def release(self, remove: bool = True) -> None:
         fd, self.fd = self.fd, None

@@ -8,7 +8,6 @@ import re
 import sys
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,7 +19,7 @@ import numpy as np
 from futad import cache, forks
 from futad.core.measures import Measured
 from futad.core.types import with_true_as_one
-from futad.errors import DeviceError, Error, FutadWarning, InternalError, OutOfMemory, UsageError
+from futad.errors import DeviceError, Error, InternalError, OutOfMemory, UsageError, warn
 from futad.runtime import tuning
 from futad.runtime.counts import Counts
 from futad.runtime.device import Device, Fault, Posted, Thresholds
@@ -207,10 +206,7 @@ class DeviceProgram:
     def _not_captured(self, e: NotCaptured) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(
-                f"calls run without CUDA graphs, as the work of one could not be captured: {e.__cause__}",
-                FutadWarning, stacklevel=5,
-            )  # fmt: skip
+            warn(f"calls run without CUDA graphs, as the work of one could not be captured: {e.__cause__}")
 
     def _device_error(self, fault: Fault) -> Error:
         """What a device's library failed with, as the caller is told."""

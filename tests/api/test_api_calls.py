@@ -18,6 +18,7 @@ from futad.errors import (
     BoundsError,
     DtypeError,
     FileError,
+    FutadWarning,
     ShapeError,
     TypeCheckError,
     UsageError,
@@ -171,6 +172,15 @@ def test_threads_get_their_own_results(backend):
                 np.testing.assert_array_equal(got, want[i])
     finally:
         sys.setswitchinterval(before)
+
+
+@pytest.mark.parametrize("derived", [False, True])
+def test_warnings_name_the_line_that_called(tmp_path, monkeypatch, derived):
+    without_compilers(monkeypatch, tmp_path)
+    f = futad.compile("entry f (x: f64): f64 = x * x").f
+    with pytest.warns(FutadWarning, match="slow interpreter") as caught:
+        (futad.grad(f) if derived else f)(2.0)
+    assert [w.filename for w in caught] == [__file__]
 
 
 def test_texts_and_files_are_told_apart(tmp_path, monkeypatch):
