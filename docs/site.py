@@ -3,8 +3,11 @@ files that pages link to, so that every link of the repository works on the site
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 HOME = "index.md"
 PAGES = ("CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/README.md")  # of the repository, outside this folder
 _LINK = re.compile(r"(?<=\]\()(?!https?:|#|mailto:)([^)#\s]+)(#[^)\s]*)?(?=\))")
+_MODULE = re.compile(r"^<!-- functions of (futad\.\w+) -->$", re.MULTILINE)
 _FENCE = re.compile(r"(^```.*?^```$|^(?: {4}.*\n)+|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 
 
@@ -31,7 +35,8 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str:
-    """Links as seen from the page's place on the site."""
+    """Links as seen from the page's place on the site; a table where all functions of a module are asked for."""
+    markdown = _MODULE.sub(lambda found: functions(found[1]), markdown)
 
     def moved(found: re.Match[str]) -> str:
         uri = page.file.src_uri
@@ -39,6 +44,28 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
 
     parts = _FENCE.split(markdown)
     return "".join([part if k % 2 else _LINK.sub(moved, part) for k, part in enumerate(parts)])
+
+
+def functions(module: str) -> str:
+    """A table of a module's functions, with the first sentence of each one's documentation."""
+    sys.path.insert(0, str(ROOT))
+    place = importlib.import_module(module)
+    rows = ["| function | what it is |", "|---|---|"]
+    for name in sorted(place.__all__):
+        made = getattr(place, name)
+        if not inspect.isclass(made) and callable(made) and inspect.getdoc(made):
+            first = " ".join((inspect.getdoc(made) or "").split("\n\n")[0].split())
+            rows.append(f"| `{name}{_signature(made)}` | {first.replace('|', chr(92) + '|')} |")
+    return "\n".join(rows)
+
+
+def _signature(function: Any) -> str:
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):
+        return ""
+    plain = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    return str(inspect.Signature(plain)).replace("|", "\\|")
 
 
 def _source(uri: str) -> str:
