@@ -107,7 +107,8 @@ class Sharded:
     def _call(self, split: Split, args: Sequence[Any]) -> Any:
         began = time.perf_counter()
         self._last = split
-        core, columns, count = self._bind(split, args)
+        held: list[Any] = []  # arrays whose files last as long as they do
+        core, columns, count = self._bind(split, args, held)
         shards = self._shards or self._chosen(columns)
         report = Report(self.engine.name, self.engine.workers(), shards, count)
         plan = split.plan
@@ -151,7 +152,9 @@ class Sharded:
         total = sum([c.recipe.nbytes for c in columns.values()])
         return max(SHARDS, -(-total // SHARD_BYTES))
 
-    def _bind(self, split: Split, args: Sequence[Any]) -> tuple[list[Any], dict[int, Column], int]:
+    def _bind(
+        self, split: Split, args: Sequence[Any], held: list[Any]
+    ) -> tuple[list[Any], dict[int, Column], int]:
         """The core arguments, those that are split as columns, and the size."""
         sig, plan = split.function.signature, split.plan
         entry = sig.entry
@@ -178,7 +181,8 @@ class Sharded:
                     sig.converted(k, probe)
                     leaves.append(found)
                 else:
-                    leaves.append(self.engine.recipe(sig.converted(k, found)))
+                    held.append(sig.converted(k, found))
+                    leaves.append(self.engine.recipe(held[-1]))
         known = [r.shape[plan.params[sizes + k] or 0] for k, r in enumerate(leaves) if isinstance(r, Recipe)]
         if plan.over >= sizes:
             known.append(int(leaves[plan.over - sizes]))
