@@ -166,6 +166,27 @@ def with_own_derivative(b, s, xs, c):
 
 
 @case(["[n]f64", "f64"], normal(4), 0.7)
+def with_own_tangents(b, s, xs, c):
+    """Functions with their tangents given (the true ones): of two arguments, with two results, and of a result of these."""
+
+    def f(q, x):
+        both = q.lambda_([("y", F64), ("c", F64)], lambda z, y, c: [z.op("sin", y), z.op("mul", z.op("mul", y, y), c)])
+
+        def push(z, y, c, dy, dc):
+            by_y = z.op("mul", z.op("mul", Const(F64, 2.0), z.op("mul", y, c)), dy)
+            return [z.op("mul", z.op("cos", y), dy), z.op("add", by_y, z.op("mul", z.op("mul", y, y), dc))]
+
+        names = [("y", F64), ("c", F64), ("dy", F64), ("dc", F64)]
+        u, v = q.emit(ir.WithJvp(both, q.lambda_(names, push), (x, c)))
+        once = q.lambda_([("y", F64)], lambda z, y: [z.op("exp", y)])
+        own = q.lambda_([("y", F64), ("dy", F64)], lambda z, y, dy: [z.op("mul", z.op("exp", y), dy)])
+        (w,) = q.emit(ir.WithJvp(once, own, (u,)))
+        return [q.op("mul", v, w)]
+
+    return b.map_(f, xs)
+
+
+@case(["[n]f64", "f64"], normal(4), 0.7)
 def with_own_inverse(b, s, xs, c):
     """A function with its inverse given, in a map and in a loop in it."""
 
@@ -208,7 +229,9 @@ def whole_numbers(b, s, xs, c, ix):
         _, change = q.emit(ir.Jvp(ir.rename(cube), (x,), (slope,)))
         twice = q.lambda_([("y", F64)], lambda z, y: [z.op("add", y, y)])
         pull = q.lambda_([("y", F64), ("d", F64)], lambda z, y, d: [z.op("add", d, d)])
-        return [*q.emit(ir.WithVjp(twice, pull, (change,))), slope]
+        (doubled,) = q.emit(ir.WithVjp(twice, pull, (change,)))
+        push = q.lambda_([("y", F64), ("d", F64)], lambda z, y, d: [z.op("add", d, d)])
+        return [*q.emit(ir.WithJvp(ir.rename(twice), push, (doubled,))), slope]
 
     first, second = b.map_(each, added)
 
