@@ -71,6 +71,11 @@ SPLITS_NOT = {
     "steps": ("loop s = a for _i < 3 do f64.sum (map (* s) x)", "must be combined within a loop"),
     "until": ("loop s = a while s < 3 do s + f64.sum (map (* s) x)", "must be combined within a loop"),
     "merged": ("f64.sum (flatten (map (\\v -> [v, v * a]) x))", "a reshape merges"),
+    "two ways": (
+        "f64.sum (map (\\i -> if i == 0 then f64.maximum (map (* a) x) else f64.sum (map (* a) x)) (iota 3))",
+        "is combined in two ways",
+    ),
+    "no sum": ("loop s = a for i < 2 do if i == 1 then f64.minimum (map (* a) x) else s", "is not a sum of the shards"),
     "joined": ("f64.sum (x ++ map (* a) x)", "arrays are put one after another"),
 }
 HELPERS = """
