@@ -167,7 +167,7 @@ def with_own_derivative(b, s, xs, c):
 
 @case(["[n]f64", "f64"], normal(4), 0.7)
 def with_own_tangents(b, s, xs, c):
-    """Functions with their tangents given (the true ones): of two arguments, with two results, and of a result of these."""
+    """Functions with their tangents given (the true ones): of two arguments with two results, and of one of these."""
 
     def f(q, x):
         both = q.lambda_([("y", F64), ("c", F64)], lambda z, y, c: [z.op("sin", y), z.op("mul", z.op("mul", y, y), c)])
