@@ -76,6 +76,7 @@ SPLITS_NOT = {
         "is combined in two ways",
     ),
     "no sum": ("loop s = a for i < 2 do if i == 1 then f64.minimum (map (* a) x) else s", "is not a sum of the shards"),
+    "either": ("if a > 0 then f64.maximum (map (* a) x) else a", "is not a sum of the shards' parts"),
     "joined": ("f64.sum (x ++ map (* a) x)", "arrays are put one after another"),
 }
 HELPERS = """
