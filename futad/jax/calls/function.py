@@ -34,7 +34,8 @@ def function(f: Function) -> JaxFunction:
     traced: a Python or NumPy number, or a concrete array.  Arguments that are bound (`futad.bind`) are constants.
 
     Raises as f does: DtypeError and ShapeError name the argument, errors of the program have their place.  From
-    compiled code the latter come as JAX's JaxRuntimeError with the same text.
+    compiled code the latter come with the same text as what JAX raises for custom calls: a JaxRuntimeError, or, from a
+    jitted function that has succeeded before, a ValueError.
     """
     if not isinstance(f, Function):
         raise UsageError(f"futad.jax.function takes an entry of a program, not {type(f).__name__}",
