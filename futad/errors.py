@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from futad.library import place
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -100,7 +102,7 @@ def line_of(texts: Mapping[str, str], span: Span) -> str | None:
     """The line at a place, from the text of its file or else from the file; None if it cannot be had."""
     text = texts.get(span.file)
     try:
-        text = Path(span.file).read_text(encoding="utf-8-sig") if text is None else text
+        text = place(Path(span.file)).read_text(encoding="utf-8-sig") if text is None else text
     except (OSError, ValueError):
         return None
     lines = text.split("\n")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import futad.library as library
 from futad.errors import Error, FileError, FileNotFound, ScopeError, Span, file_error
 from futad.source import ast as A
 from futad.source import modast as M
@@ -44,13 +45,30 @@ class Loader:
     def real(self, path: Path, shown: str, where: Span | None = None) -> Path:
         """The one name of a file that has several."""
         try:
-            return path.resolve()
+            return library.place(path).resolve()
         except (OSError, RuntimeError, ValueError):  # links that form a cycle, a name that no file can have
             raise FileError(f"cannot read {shown!r}: it is not the name of a file", where, code="E0901") from None
 
     def read(self, path: Path, where: Span | None = None) -> str:
         """The text of a file."""
-        return read_source(path, where)
+        return read_source(library.place(path), where)
+
+    def is_there(self, path: Path) -> bool:
+        """Whether there is that file."""
+        return os.path.isfile(library.place(path))
+
+    def target(self, folder: Path, path: str, where: Span) -> str:
+        """The name of the file that an import in a file of that folder reads.  Raises FileError."""
+        if path.startswith("/"):
+            raise FileError(f'import "{path}" must be relative to the file', where, code="E0901")
+        near = folder / f"{path}.fut"
+        if not path.startswith(library.PREFIX) or self.is_there(near):
+            return str(near)
+        shipped = library.shown(path)
+        if not self.is_there(Path(shipped)):
+            hint = f"there are {', '.join(library.names())}; a file {near} would be imported, too"
+            raise FileNotFound(f'futad comes without "{path}"', where, code="E0901", hint=hint)
+        return shipped
 
     def load(self, path: Path, shown: str, where: Span | None = None) -> A.File:
         real = self.real(path, shown, where)
@@ -68,10 +86,8 @@ class Loader:
         file = parse(text, shown)
         folder = Path(shown).parent
         for d in imports_of(file.decls):
-            target = folder / f"{d.path}.fut"
-            if d.path.startswith("/"):
-                raise FileError(f'import "{d.path}" must be relative to the file', d.span, code="E0901")
-            file.imports[d.path] = self.load(target, str(target), d.span)
+            target = self.target(folder, d.path, d.span)
+            file.imports[d.path] = self.load(Path(target), target, d.span)
         self.loading.pop()
         self.files[real] = file
         return file
@@ -96,6 +112,9 @@ class KeptLoader(Loader):
         if text is None:
             raise FileNotFound(f"the program was kept without {path}", where, code="E0901")
         return text
+
+    def is_there(self, path: Path) -> bool:
+        return self.real(path, str(path)) in self.kept
 
 
 def imports_of(decls: list[Any]) -> list[A.ImportDecl | M.MImport]:
