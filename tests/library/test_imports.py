@@ -14,7 +14,7 @@ import futad.library as library
 from futad.backend import aot_cache
 from futad.ipython import program_of_cell
 from futad.source import check_file, check_text, compile_texts
-from tests.support.cli_helpers import Runner
+from tests.support.cli_helpers import Runner, shell
 from tests.support.needs import needs_cc
 
 OWN = """-- A file of this test.
@@ -119,6 +119,6 @@ def test_commands(shipped, monkeypatch, capfdbinary):
     for _ in range(2):  # the second time from the cache
         assert cli("run", "p.fut", "-b", "c", stdin="[1.0, 2.0]").out.startswith("4.0")
     assert '"<futad>/own.fut:2:31' in cli("dev", "p.fut").out
-    assert cli("c", "p.fut", "-o", "p.c").code == 0
-    code = Path("p.c").read_text()
-    assert "<futad>/own.fut:2:31" in code and OWN.splitlines()[1] in code
+    assert cli("c", "p.fut", "--executable", "-o", "p").code == 0
+    done = shell("./p", Path.cwd(), input="[1.0]")
+    assert "<futad>/own.fut:2:31: error: " in done.stderr and OWN.splitlines()[1] in done.stderr
