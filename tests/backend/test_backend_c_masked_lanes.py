@@ -14,6 +14,7 @@ from futad.errors import Error
 from futad.fires import counting
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Load, Ref, Scalar
+from futad.imp.loops.lockstep import Steps, in_step
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.walk import parts, statements
 from futad.pipeline import compile_program
@@ -61,6 +62,11 @@ entry histories [n] (xs: [n]f64): [n]f64 =
               in f64.sum a) xs
 entry tail_sums [n] (xs: [n]f64): [n]f64 =
   map (\\x -> (loop (s, i) = (0, i64.f64 (f64.i64 n * x)) while i < n do (s + f64.exp (xs[i] * x), i + 1)).0) xs
+entry stops [n] (xs: [n]f64): [n]i64 =
+  map (\\x -> (loop (s, i) = (x, 0) while i < n && s < 3 do (s + f64.exp (-xs[i]), i + 1)).1) xs
+entry rests [n] (xs: [n]f64): [n]f64 =
+  map (\\x -> (loop (s, i, j) = (x, 0, 1) while (i + i64.f64 (9 * x)) % 5 != 4 do
+               (s + f64.exp (xs[(i + j) % n] * x), i + 1, 2 * j + i)).0) xs
 entry searches [n] (xs: [n]f64): [n]i64 =
   let ys = scan (+) 0 xs
   in map (\\x -> (loop (l, h) = (0, n) while l < h do
@@ -73,6 +79,7 @@ entry idle [n] (xs: [n]f64): [n]f64 =
                        (f64.cos (y + f64.exp (-y)), k + 1i32)).0)
 """
 NAMES = [line.split()[1] for line in TEXT.splitlines() if line.startswith("entry")]
+
 
 @pytest.fixture(scope="module")
 def programs() -> dict[str, Any]:
@@ -289,3 +296,61 @@ def test_what_may_fail_in_a_branch_is_left_to_the_lanes_that_take_it():
     assert len(divides) == 1 and isinstance(divides[0], ir.Assign)
     branches = [s for s in statements(in_lanes.then) if isinstance(s, ir.If) and divides[0] in s.then]
     assert len(branches) == 1 and isinstance(branches[0].cond, Ref)
+
+
+# -- what all lanes share
+
+K = Ref("k", I64)
+
+
+def steps_of(
+    inside: list[ir.Stmt], start: ir.Expr = ZERO, same: bool = True, after: list[ir.Stmt] | None = None
+) -> Steps:
+    loop = ir.While(GO, [*inside, ir.Assign("y", HEAVY), ir.Assign("go", ir.compare("<", K, n))])
+    every = list(statements([ir.Decl("k", I64, start, mutable=True), loop, *(after or [])]))
+    count = iter(range(1000))
+    return in_step(loop, {"k": (start, same)}, {"i", "k", "y", "go"}, every, lambda hint: f"{hint}_{next(count)}")
+
+
+MORE = ir.Assign("k", ir.add(K, ONE))
+LANES_OWN = Scalar("to_i64", (Ref("y", F64),), F64, I64)
+
+
+COUNTERS = {
+    "counts": (dict(inside=[MORE]), True),
+    "by a name": (dict(inside=[ir.Decl("t", I64, ir.add(K, n)), ir.Assign("k", Ref("t", I64))]), True),
+    "begins with others": (dict(inside=[MORE], start=i, same=False), False),
+    "begins again": (dict(inside=[MORE], after=[ir.Assign("k", ZERO)]), False),
+    "a lane's own": (dict(inside=[ir.Assign("k", LANES_OWN)]), False),
+    "a lane's own by a name": (dict(inside=[ir.Decl("t", I64, LANES_OWN), ir.Assign("k", Ref("t", I64))]), False),
+    "read": (dict(inside=[ir.Assign("k", Load("ks", K, I64))]), False),
+    "in a branch": (dict(inside=[ir.If(SOME, [MORE], [])]), False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", COUNTERS)
+def test_a_counter_that_lanes_share_is_one_scalar(case):
+    args, one = COUNTERS[case]
+    made = steps_of(**args)
+    assert bool(made.before) == bool(made.end) == one
+    assigned = [s.name for s in statements(made.body) if isinstance(s, ir.Assign)]
+    assert ("k" in assigned) != one
+
+
+def test_a_counter_that_is_read_after_the_loop_is_each_lanes_too():
+    made = steps_of([MORE], after=[ir.Store("r", i, K)])
+    assert made.before and "k" in [s.name for s in made.body if isinstance(s, ir.Assign)]
+
+
+@pytest.mark.parametrize(("branch", "rests"), [(False, True), (True, False)])
+def test_lanes_at_rest_read_the_first_element_if_some_lane_reads_one(branch, rests):
+    """In a branch that no lane may take the array may have none."""
+    read = ir.Decl("v", F64, Load("x", ir.add(i, K), F64))
+    inside = [ir.If(SOME, [read, ir.Store("r", i, Ref("v", F64))], [])] if branch else [read]
+    loop = loop_of([*inside, ir.Assign("k", ir.add(K, i))], before=[ir.Decl("k", I64, ZERO, mutable=True)])
+    count = iter(range(1000))
+    made = masked(loop, loop.body, set(), lambda hint: f"{hint}_{next(count)}", True)
+    assert made is not None
+    lanes = next(s for s in made[-1].body if isinstance(s, ir.If))
+    reads = [e for s in statements(lanes.then) for e in parts(s) if isinstance(e, Load) and e.pointer == "x"]
+    assert any(isinstance(e.index, Scalar) and e.index.args[-1] == ZERO for e in reads) == rests

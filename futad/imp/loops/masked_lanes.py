@@ -29,6 +29,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref, Scalar, Stmt, num
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.loops.if_conversion import can_fail, if_converted
+from futad.imp.loops.lockstep import in_step
 from futad.imp.units import unit_of
 from futad.imp.walk import has_load, loads_in, parts, refs, rewritten, statements
 from futad.legality import Legality
@@ -42,6 +43,7 @@ FOLDS_UNREAD = LEGAL.condition("folds unread", "a lane reads, or overwrites, wha
 SUMS_UNSEEN = LEGAL.condition("sums unseen", "an iteration reads what earlier ones have reduced")
 CHECKED_BEFORE = LEGAL.condition("checked before", "what a block has done is done twice when a check fails")
 HARMLESS = LEGAL.condition("harmless at rest", "a lane that is not active reads out of range, or divides by zero")
+SOME_LANE_READS = LEGAL.condition("some lane reads", "lanes at rest read the first element of an array without any")
 OWN_MEMORY = LEGAL.condition("memory of its own", "lanes write over what others of the block still read")
 
 LANES = 16  # iterations of a block: two vectors of the widest
@@ -79,7 +81,7 @@ def masked(
     made = Counter(n for s in every for n in s.defines())
     if any(k > 1 for k in made.values()):
         return refused("two variables of its body have one name")
-    lanes = _Lanes(loop.var, folds, name, reassociate, frozenset(made))
+    lanes = _Lanes(loop.var, folds, name, reassociate, frozenset(made), every)
     try:
         tree = lanes.body(body, None, True)
     except _Refused as e:
@@ -95,9 +97,12 @@ class _Lanes:
     `loops` makes that loop of it."""
 
     def __init__(
-        self, var: str, folds: Set[str], name: Callable[[str], str], reassociate: bool, made: frozenset[str]
-    ) -> None:
+        self, var: str, folds: Set[str], name: Callable[[str], str], reassociate: bool, made: frozenset[str],
+        every: list[Stmt],
+    ) -> None:  # fmt: skip
         self.var, self.folds, self.name, self.reassociate, self.made = var, folds, name, reassociate, made
+        self.every = every
+        self.starts: dict[str, tuple[Expr, int]] = {}  # what variables begin with, and in how many loops
         self.varying = {var}  # scalars that differ between lanes
         self.arrays: set[str] = set()  # pointers to what an iteration has for itself
         self.moving = {var}  # scalars made from the map's own index: places in rows of its own
@@ -150,8 +155,8 @@ class _Lanes:
                 return self.store(s, mask, sure)
             case ir.Check(cond):
                 return self.check(cond, mask, sure)
-            case ir.While(cond, inside):
-                return self.while_(cond, inside, mask, sure)
+            case ir.While():
+                return self.while_(s, mask)
             case ir.For():
                 return self.for_(s, mask, sure)
             case ir.If(cond, then, orelse):
@@ -174,7 +179,10 @@ class _Lanes:
                 return [ir.Decl(n, t, init)]
             if self.moves(init):
                 self.moving.add(n)
+        if mutable and init is not None:
+            self.starts[n] = init, self.depth
         self.varies(n, t)
+        init = None if init is None else self.resting(init, mask, sure)
         if init is None or not self.guarded(init, mask, sure):
             return [ir.Seq([ir.Decl(n, t, init, mutable)])]
         assert mask is not None
@@ -186,6 +194,7 @@ class _Lanes:
             raise _Refused("it assigns a variable of others")
         if mask is None:
             return [ir.Seq([ir.Assign(n, value)])]
+        value = self.resting(value, mask, sure)
         if self.guarded(value, mask, sure):
             return [ir.Seq([ir.If(mask, [ir.Assign(n, value)], [])])]
         t = value.type
@@ -215,10 +224,13 @@ class _Lanes:
     def check(self, cond: Expr, mask: Expr | None, sure: bool) -> list[Stmt]:
         if not CHECKED_BEFORE(not self.acted):
             raise _Refused("it checks after it has changed what others see")
+        cond = self.resting(cond, mask, sure)
         if self.guarded(cond, mask, sure):
             raise _Refused("a check under a mask reads memory")
         self.checks += 1
         fails: Expr = Scalar("not", (cond,), BOOL, BOOL)
+        if sure and not self.differs(cond):
+            return [ir.Assign(self.bad.name, Scalar("or", (self.bad, _one(fails)), I64, I64))]
         fails = fails if mask is None else _both(mask, fails)
         return [ir.Seq([ir.Accumulate(self.bad.name, "or", _one(fails))])]
 
@@ -232,23 +244,26 @@ class _Lanes:
             raise _Refused("an inner loop checks after it has changed what others see")
         return out
 
-    def while_(self, cond: Expr, inside: list[Stmt], mask: Expr | None, sure: bool) -> list[Stmt]:
-        if has_load(cond) or can_fail(cond):
+    def while_(self, s: ir.While, mask: Expr | None) -> list[Stmt]:
+        if has_load(s.cond) or can_fail(s.cond):
             raise _Refused("the condition of a loop reads memory")
         self.masks = True
         go, left = Ref(self.name("go"), BOOL), Ref(self.name("left"), I64)
         self.varies(go.name, BOOL)
         checks = self.checks
-        body = self.loop(inside, go, True)
+        starts = {n: (e, depth == self.depth and self.shared(e)) for n, (e, depth) in self.starts.items()}
+        steps = in_step(s, starts, self.varying, self.every, self.name)
+        body = self.loop(steps.body, go, True)
         again: Expr = ir.compare("<", ir.ZERO, left)
         if self.checks > checks:
             again = ir.Bin("&&", again, self.good, BOOL)
-        here = cond if mask is None else _both(mask, cond)
 
-        def ask() -> Stmt:
+        def ask(cond: Expr, mask: Expr | None) -> Stmt:
+            here = cond if mask is None else _both(mask, cond)
             return ir.Seq([ir.Assign(go.name, here), ir.Accumulate(left.name, "add", _one(go))])
 
         made: list[Stmt] = [
+            *steps.before,
             ir.Decl(left.name, I64, ir.ZERO, mutable=True),
             ir.Seq([ir.Decl(go.name, BOOL, Num(False, BOOL), True)]),
         ]
@@ -261,8 +276,9 @@ class _Lanes:
         end = body
         while self.checks > checks and end and isinstance(end[-1], ir.If) and end[-1].cond == self.good:
             end = end[-1].then
-        end.append(ask())
-        return [*made, ask(), ir.While(again, [*count, *body])]
+        # The condition of a lane at rest stays false, unless it asks for what moves on with the others.
+        end += [ask(steps.later, go if steps.end else mask), *steps.end]
+        return [*made, ask(steps.first, mask), ir.While(again, [*count, *body])]
 
     def for_(self, s: ir.For, mask: Expr | None, sure: bool) -> list[Stmt]:
         if s.step != 1 or self.differs(s.start):
@@ -297,9 +313,7 @@ class _Lanes:
         ask = ir.Seq([ir.Decl(go.name, BOOL, ir.compare("<", Ref(s.var, I64), bound))])
         return [*before, replace(s, bound=top, body=[ask, *self.loop(s.body, go, True)])]
 
-    def branch(
-        self, cond: Expr, then: list[Stmt], orelse: list[Stmt], mask: Expr | None, sure: bool
-    ) -> list[Stmt]:
+    def branch(self, cond: Expr, then: list[Stmt], orelse: list[Stmt], mask: Expr | None, sure: bool) -> list[Stmt]:
         if not self.differs(cond) and (sure or not (has_load(cond) or can_fail(cond))):
             return [ir.If(cond, self.body(then, mask, sure), self.body(orelse, mask, sure))]
         c = Ref(self.name("c"), BOOL)
@@ -342,6 +356,10 @@ class _Lanes:
         """Whether the expression is another one in each lane."""
         return bool(refs(e) & self.varying) or any(x.pointer in self.arrays for x in loads_in(e))
 
+    def shared(self, e: Expr) -> bool:
+        """Whether all lanes compute the same of it, at any time."""
+        return not (self.differs(e) or has_load(e))
+
     def moves(self, e: Expr) -> bool:
         """Whether the expression is made from the map's own index.  An array declared outside that an iteration
         writes at such a place is a result of the map, or an input that it takes the place of."""
@@ -351,8 +369,18 @@ class _Lanes:
         """Whether only active lanes may compute the expression."""
         if mask is None:
             return False
-        harmless = not can_fail(e) and not any(self.differs(x.index) or not sure for x in loads_in(e))
-        return not HARMLESS(harmless)
+        loads = [x for x in loads_in(e) if not _rests(x, mask)]
+        return not HARMLESS(not can_fail(e) and not any(self.differs(x.index) or not sure for x in loads))
+
+    def resting(self, e: Expr, mask: Expr | None, sure: bool) -> Expr:
+        """The expression with lanes at rest reading the first elements of arrays of which some lane reads one."""
+
+        def load(x: Expr) -> Expr:
+            if not isinstance(x, Load) or mask is None or not self.differs(x.index) or can_fail(x.index):
+                return x
+            return replace(x, index=Scalar("select", (mask, x.index, ir.ZERO), I64, I64))
+
+        return rewritten(e, load) if mask is not None and has_load(e) and SOME_LANE_READS(sure) else e
 
     # -- the loops
 
@@ -393,7 +421,7 @@ class _Lanes:
 
     def loops(self, tree: list[Stmt]) -> list[Stmt]:
         """The tree with its runs joined, and loops over the lanes in place of them."""
-        tree = _joined(tree)
+        tree = self.joined(tree)
         runs = [s for s in statements(tree) if isinstance(s, ir.Seq)]
         named = Counter(n for run in runs for n in _mentioned(run.body) & self.varying)
         shared = {n for n, k in named.items() if k > 1 and n != self.var}
@@ -404,6 +432,30 @@ class _Lanes:
 
         self.words = I32 if any(_width(run.body) < 8 for run in runs) else I64
         return [*(ir.Stack(a, self.kept(n), LANES) for n, a in arrays.items()), *go(tree)]
+
+    def joined(self, tree: list[Stmt]) -> list[Stmt]:
+        """The tree with runs joined that follow each other.  What is the same for all lanes goes before the run that it
+        is in; what a lane does with memory, and under a branch, stays a run of its own."""
+        out: list[Stmt] = []
+        last: ir.Seq | None = None
+        for s in tree:
+            if isinstance(s, ir.Seq):
+                if last is not None and self.arithmetic(s) and self.arithmetic(last):
+                    last.body += s.body
+                    continue
+                last = ir.Seq(list(s.body))
+                out.append(last)
+            elif isinstance(s, ir.Decl) and not s.mutable and last is not None and self.arithmetic(last):
+                out.insert(next(k for k, x in enumerate(out) if x is last), s)
+            else:
+                out.append(s.map_bodies(self.joined))
+                last = None
+        return out
+
+    def arithmetic(self, run: ir.Seq) -> bool:
+        """Whether the run only computes scalars of its own, or counts for the block."""
+        mine = (ir.Decl, ir.Assign)
+        return all(isinstance(s, mine) or (isinstance(s, ir.Accumulate) and self.alone(s)) for s in run.body)
 
     def kept(self, n: str) -> ir.Prim:
         """The type in which lanes keep a scalar: bools as numbers, of which vectors have as many as of floats."""
@@ -472,30 +524,6 @@ def _floats(body: list[Stmt]) -> int:
     return sum(OPS[x.op].cost for s in body for x in parts(s) if isinstance(x, Scalar) and x.arg.is_float)
 
 
-def _joined(tree: list[Stmt]) -> list[Stmt]:
-    """The tree with runs joined that follow each other.  What is the same for all lanes goes before the run that it
-    is in; what a lane does with memory, and under a branch, stays a run of its own."""
-    out: list[Stmt] = []
-    last: ir.Seq | None = None
-    for s in tree:
-        if isinstance(s, ir.Seq):
-            if last is not None and _arithmetic(s) and _arithmetic(last):
-                last.body += s.body
-                continue
-            last = ir.Seq(list(s.body))
-            out.append(last)
-        elif isinstance(s, ir.Decl) and not s.mutable and last is not None and _arithmetic(last):
-            out.insert(next(k for k, x in enumerate(out) if x is last), s)
-        else:
-            out.append(s.map_bodies(_joined))
-            last = None
-    return out
-
-
-def _arithmetic(run: ir.Seq) -> bool:
-    return all(isinstance(s, (ir.Decl, ir.Assign)) for s in run.body)
-
-
 def _width(run: list[Stmt]) -> int:
     """The bytes of the smallest number that the statements compute."""
     sizes = [x.type.bits // 8 for s in statements(run) for e in s.exprs() for x in parts(e) if not x.type.is_bool]
@@ -505,6 +533,11 @@ def _width(run: list[Stmt]) -> int:
 def _mentioned(run: list[Stmt]) -> set[str]:
     """The names that statements mention, those they assign to included."""
     return {n for s in statements(run) for n in (*s.uses(), *s.assigns(), *s.defines())}
+
+
+def _rests(x: Load, mask: Expr | None) -> bool:
+    """Whether lanes at rest read the first element."""
+    return isinstance(x.index, Scalar) and x.index.op == "select" and x.index.args[::2] == (mask, ir.ZERO)
 
 
 def _both(a: Expr, b: Expr) -> Expr:
