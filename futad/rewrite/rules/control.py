@@ -8,7 +8,7 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.operator import divisor
 from futad.core.scalarops import OPS
-from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, elem_of, zero
+from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 from futad.rewrite.context import Context
 from futad.rewrite.strategy import Result, rule
@@ -17,6 +17,7 @@ LEGAL = Legality(
     "control-rules", "results that are known leave branches and loops; cheap branches become choices", fires=False
 )
 UNCHANGED = LEGAL.condition("variable unchanged", "an iteration makes another value of the loop's variable")
+STEADY = LEGAL.condition("steps are equal", "the variable is not what counting the iterations makes it")
 EQUAL = LEGAL.condition("equal in both branches", "the branch decides which value it is")
 FAILS_NOT = LEGAL.condition("branch fails not", "what the branch guards against happens now")
 TAME = LEGAL.condition("bounded partials", "the derivative of the branch not taken is 0 times infinity")
@@ -119,6 +120,44 @@ def loop_invariant(stm: Stm, ctx: Context) -> Result:
     return [*before, *after, Stm(pat, e.remade(inits, body), stm.attrs)] if keep else before + after
 
 
+@rule(ir.For)
+def loop_counter(stm: Stm, ctx: Context) -> Result:
+    """An integer that every iteration adds the same constant to is made of the number of the iteration:
+    `loop (x, k) = (a, b) for i < n do (f x k, k + 2)` -> `loop x = a for i < n do let k = b + 2 * i in f x k`."""
+    e: Any = stm.exp
+    i, *params = e.body.params
+    t = i.type
+    sizes = {n for p in params for n in shape_of(p.type)}
+    own = [k for k, p in enumerate(params) if p.type is t and p not in sizes]
+    found = ((k, step) for k in own if (step := _step(params[k], e.body.result[k], ctx)) is not None)
+    k, step = next(found, (0, None))
+    if step is None or len(params) == 1:
+        return None
+    start = e.inits[k]
+    now, after, count = Var(params[k].name, t), Var(params[k].name, t), Var("count", t)
+    inside = [Stm((now,), ir.Op("mul", (i, step))), Stm((params[k],), ir.Op("add", (start, now)))]
+    count_them = [Stm((count,), ir.Op("max", (e.bound, zero(t)))), Stm((after,), ir.Op("mul", (count, step)))]
+    body = Lambda((i, *_without(params, k)), (*inside, *e.body.stms), _without(e.body.result, k))
+    loop = Stm(_without(stm.pat, k), ir.For(e.bound, _without(e.inits, k), body), stm.attrs)
+    last = [*count_them, Stm((stm.pat[k],), ir.Op("add", (start, after)))]
+    return [loop, *last]
+
+
+def _step(p: Var, result: Atom, ctx: Context) -> Const | None:
+    """The constant that is added to the variable to make the result."""
+    d = ctx.exp(result)
+    if type(d) is not ir.Op or d.op not in ("add", "sub"):
+        return None
+    step = next((a for a in d.args if type(a) is Const), None)
+    if step is None or not STEADY(p in d.args if d.op == "add" else d.args[0] is p):
+        return None
+    return step if d.op == "add" else Const(step.type, -step.value)
+
+
+def _without(xs: Any, k: int) -> tuple[Any, ...]:
+    return (*xs[:k], *xs[k + 1 :])
+
+
 @rule(ir.If)
 def if_same(stm: Stm, ctx: Context) -> Result:
     """Results equal in both branches leave the branch; a branch without results left goes (if it may)."""
@@ -200,4 +239,4 @@ def if_select(stm: Stm, ctx: Context) -> Result:
 
 
 CONTROL_ENTER = (assert_true, if_constant, for_few, for_unrolled, while_false, loop_invariant, par_of_little)
-CONTROL_LEAVE = (if_same, if_select, loop_invariant)
+CONTROL_LEAVE = (if_same, if_select, loop_invariant, loop_counter)
