@@ -7,7 +7,7 @@ value numbers (`values.py`), and are of three kinds:
     loop x for i < n do hs[i] = x; p = matmul x w; ys = map (.. exp ..) p; (loop x for k < m do f x)
     loop .. for j < n do let i = n-1-j; x = hs[i]
                          p = matmul x w                      a product
-                         map (.. exp ..) ..                  costly scalars of a map
+                         map (.. exp ..) ..                  costly scalars of a map, or of the iterations
                          loop (x, es) for k < m do es[k] = e x; f x       a loop, and what it saves for its return sweep
       -->
     loop .. for i < n do hs[i] = x; ps[i] = p; ..; (loop (x, es) for k < m do es[i,k] = e x; f x)
@@ -17,7 +17,8 @@ Note [Pays]
 A value saved costs a store, and a load from far memory: what is computed again must cost `DEAR` operations for each.
 Memory may grow by a factor of `MOST` of what there is of the same sizes: what iterations save of the loop variables
 anyway, and, for scalars, an array of the loop's size inside another loop, whose iterations use it again.  (For an
-outermost loop it would be added to the largest arrays there are.)  Loops are for few threads: devices have less memory.
+outermost loop it would be added to the largest arrays there are.)  In a map that few threads do, too, each uses its
+memory again.  Loops are for few threads: devices have less memory.
 A budget counts what is saved, so loops that have one are not noted.
 """
 
@@ -76,21 +77,23 @@ def remat(program: Program, few: bool) -> Program:
     """Let forward sweeps save what return sweeps would compute again; `few`: on one thread, or few."""
 
     def body(lam: Lambda) -> Lambda:
-        while (new := _scope(lam, {}, aliases(lam), False, few)) is not lam:
+        while (new := _scope(lam, {}, aliases(lam), False, False, few)) is not lam:
             lam = new
         return unmarked(lam)
 
     return ir.map_bodies(program, body)
 
 
-def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, inside: bool, few: bool) -> Lambda:
+def _scope(
+    lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, inside: bool, mapped: bool, few: bool
+) -> Lambda:
     """The scope with a pair of sweeps rewritten, those in it first.  `defs`: single definitions so far; `inside` a
-    loop."""
+    loop, or `mapped`: inside a map."""
     defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
     stms: list[Stm] = []
     for s in lam.stms:
-        within = partial(_scope, defs=defs, alias=alias, inside=inside or type(s.exp) is ir.For, few=few)
-        stms.append(ir.map_scopes(s, within))
+        more, row = inside or type(s.exp) is ir.For, mapped or isinstance(s.exp, ir.Mapping)
+        stms.append(ir.map_scopes(s, partial(_scope, defs=defs, alias=alias, inside=more, mapped=row, few=few)))
     if not all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         # What is new in them is not in the aliases: the next round looks at this scope.
         return Lambda(lam.params, tuple(stms), lam.result)
@@ -98,7 +101,7 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, inside: bool, f
         mark = return_of(second)
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
             sweeps = _Sweeps.of(stms[i], second, defs, alias)
-            new = None if sweeps is None else sweeps.rewritten(inside, few)
+            new = None if sweeps is None else sweeps.rewritten(inside, mapped, few)
             later = {v for s in stms[i:j] for v in s.pat}
             if new is not None and BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
                 LEGAL.fired()
@@ -198,9 +201,10 @@ class _Sweeps:
         for s in self.r.body.stms:
             self.back.note(s)
 
-    def rewritten(self, inside: bool, few: bool) -> list[Stm] | None:
+    def rewritten(self, inside: bool, mapped: bool, few: bool) -> list[Stm] | None:
         """The two loops with what goes before them; None if there is nothing to save."""
         found = self.products() or inside and self.scalars() or few and self.loops()
+        found = found or few and (inside or mapped) and self.own_scalars()
         return self.result() if found else None
 
     # -- what is saved
@@ -315,6 +319,23 @@ class _Sweeps:
         lam = Lambda(params, stms, tuple([inner.atom(a) for a in e.lam.result]))
         s = self.r.body.stms[at]
         self.stms[1][at] = [*reads, Stm(s.pat, e.over((*e.arrays, *rows), lam), s.attrs)]
+
+    def own_scalars(self) -> bool:
+        """Costly scalars of the iterations themselves."""
+        if self.size is None or self.f.bound.type is not I64:
+            return False
+        made: dict[int, tuple[int, Var]] = {}
+        for k, s in enumerate(self.f.body.stms):
+            if _is_costly(s.exp):
+                made.setdefault(self.forward.atom(s.pat[0]), (k, s.pat[0]))
+        final: dict[int, Var] = {}
+        for k, s in enumerate(self.r.body.stms):
+            n = self.back.atom(s.pat[0]) if _is_costly(s.exp) else None
+            if n in made and (n in final or pays(DEAR, len(final) + 1, len(self.back.saved))):
+                if n not in final:
+                    final[n] = self.save(*made[n])
+                self.stms[1][k] = [self.row(s.pat[0], final[n])]
+        return bool(final)
 
     # -- loops
 
@@ -480,10 +501,14 @@ def _costly(values: Values, e: ir.Mapping) -> dict[int, Var]:
     """The scalars of a map's elements that cost much, by their numbers."""
     inside, out = values.mapped(e), dict[int, Var]()
     for s in e.lam.stms:
-        if type(s.exp) is ir.Op and values.table.varies[inside.atom(s.pat[0])] and not OPS[s.exp.op].can_fail:
-            if pays(OPS[s.exp.op].cost, 1, 1):
-                out.setdefault(inside.atom(s.pat[0]), s.pat[0])
+        if _is_costly(s.exp) and values.table.varies[inside.atom(s.pat[0])]:
+            out.setdefault(inside.atom(s.pat[0]), s.pat[0])
     return out
+
+
+def _is_costly(e: ir.Exp) -> bool:
+    """Whether it is an operation that a value is rather saved of."""
+    return type(e) is ir.Op and not OPS[e.op].can_fail and pays(OPS[e.op].cost, 1, 1)
 
 
 def _checks(lam: Lambda) -> bool:

@@ -216,3 +216,27 @@ def test_nothing_more_is_saved_under_a_budget(options: dict[str, Any]) -> None:
     assert ("forward_sweep" in str(before), "_sweep" in str(core)) == (not options, False)
     rng = np.random.default_rng(1)
     same_results(before, core, [2, 3, 4, rng.normal(size=(2, 3)), rng.normal(size=(4, 3))], name="gradient")
+
+
+ITERATIONS = """
+def path [m] (zs: [m]f64) (x: f64): f64 = loop y = x for i < m do f64.exp (-y * zs[i]) + y
+entry mapped [n][m] (xs: [n]f64) (zs: [m]f64): ([n]f64, [m]f64) =
+  vjp (\\(xs, zs) -> f64.sum (map (path zs) xs)) (xs, zs) 1
+entry outermost [m] (x: f64) (zs: [m]f64): (f64, [m]f64) = vjp (\\(x, zs) -> path zs x) (x, zs) 1
+"""
+
+
+@pytest.mark.parametrize(("name", "left"), [("mapped", 1), ("outermost", 2)])
+def test_scalars_of_iterations_in_a_map(name: str, left: int) -> None:
+    """Each element's loop has memory that the next one uses again; that of one loop would be added to what there is."""
+    program = compile_text(ITERATIONS)
+    assert costly(compile_program(program, target=C, stop_after="simplify-fused"), name) == 2
+    assert costly(compile_program(program, target=C), name) == left
+    assert costly(compile_program(program), name) == 2
+
+
+@pytest.mark.parametrize(("n", "m"), [(0, 2), (1, 0), (1, 1), (20, 5)])
+def test_answers_of_iterations_in_a_map(n: int, m: int) -> None:
+    args = [np.int64(n), np.int64(m), np.linspace(0.1, 1, n), np.linspace(-1, 1, m)]
+    program = compile_text(ITERATIONS)
+    same_results(compile_program(program), compile_program(program, target=C), args, "mapped")
