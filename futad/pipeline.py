@@ -140,6 +140,7 @@ PASSES: list[Pass] = [
     Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few),
     Pass("fuse", _FUSE, counts=True),
     _simplify("simplify-fused"),
+    Pass("shared-loops", _lazy("futad.optimise.shared_loops", "shared_loops")),
     Pass("remat", _lazy("futad.optimise.remat", "remat", few=_few)),
     _simplify("simplify-remat"),
     Pass("hoist", _lazy("futad.optimise.hoist", "hoist"), counts=True),

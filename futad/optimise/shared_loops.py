@@ -1,0 +1,150 @@
+"""Loops whose iterations another loop makes, too, are not made.
+
+    loop x = a while p x do f x;  ..  loop (x, k) = (a, 0) while p x do (f x, k + 1)
+  becomes
+    loop (x, k) = (a, 0) while p x do (f x, k + 1);  ..
+
+Reverse mode leaves such pairs where a value and its gradient are asked for together: the return sweep of a map executes
+its loops again, and counts or saves on the way.  (Equal loops are common subexpressions already.)  The one loop stands
+where the first of the two stood, after what it needs.
+"""
+
+from __future__ import annotations
+
+from futad.core import ir
+from futad.core.alias import Aliases, aliases, consumed_roots
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.operator import divisor
+from futad.core.types import AccType, Atom, Prim, Var
+from futad.legality import Legality
+from futad.optimise.subst import Subst
+from futad.rewrite.equal import alike
+
+LEGAL = Legality(
+    "shared-loops",
+    "a loop whose iterations another one makes as well is not made",
+    worth="a value with its gradient, of a map around loops that end by their data, runs one loop less",
+)
+SAME_STEP = LEGAL.condition("the same iterations", "the other loop's iterations make other values")
+NOTHING_MORE = LEGAL.condition("nothing more fails", "the other loop fails where this one would not, or prints")
+NOT_WRITTEN = LEGAL.condition("results not overwritten", "one of the two results is overwritten, or both are returned")
+KNOWN_BEFORE = LEGAL.condition("known before", "what the loop needs is made of the result that it is to give")
+TOTAL = LEGAL.condition("what moves fails not", "what fails later would be reported first, or a check moves")
+UNREAD = LEGAL.condition("not read between", "what the loop overwrites is read later")
+
+LARGEST = 100  # statements of a body
+
+
+def shared_loops(program: Program) -> Program:
+    """Leave such loops out in every scope; the same program if there are none."""
+    return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam, lam.result + lam.params)))
+
+
+def _scope(lam: Lambda, alias: Aliases) -> Lambda:
+    stms = [ir.map_scopes(s, lambda inner: _scope(inner, alias)) for s in lam.stms]
+    if sum(isinstance(s.exp, ir.Loop) for s in stms) < 2:
+        same = all(a is b for a, b in zip(stms, lam.stms, strict=True))
+        return lam if same else Lambda(lam.params, tuple(stms), lam.result)
+    left = Subst()
+    done = False
+    while not done:
+        done = True
+        loops = [k for k, s in enumerate(stms) if isinstance(s.exp, ir.Loop)]
+        for i, j in ((i, j) for i in loops for j in loops if i != j):
+            if _within(stms[i], stms[j], alias) and (new := _one(stms, i, j, alias)) is not None:
+                own = Subst(dict(zip(stms[i].pat, stms[j].pat, strict=False)))
+                left.mapping |= own.mapping
+                stms = own.stms(new)
+                LEGAL.fired()
+                done = False
+                break
+    return Lambda(lam.params, tuple(stms), tuple([left.atom(a) for a in lam.result]))
+
+
+def _within(first: Stm, second: Stm, alias: Aliases) -> bool:
+    """Whether the second loop's first variables are those of the first loop, in each iteration."""
+    a, b = first.exp, second.exp
+    assert isinstance(a, ir.Loop) and isinstance(b, ir.Loop)
+    n = len(a.inits)
+    if type(a) is not type(b) or n >= len(b.inits) or any(x is not y for x, y in zip(a.inits, b.inits, strict=False)):
+        return False
+    if isinstance(a, ir.For) and (not isinstance(b, ir.For) or a.bound is not b.bound):
+        return False
+    if len(b.body.stms) > LARGEST or any(isinstance(v.type, AccType) for v in (*first.pat, *second.pat)):
+        return False
+    names = _same_step(a, b, n)
+    if not SAME_STEP(names is not None):
+        return False
+    assert names is not None
+    more = [t for t in b.body.stms if not (t.pat and t.pat[0] in names)]
+    if not NOTHING_MORE(all(map(_total, more))):
+        return False
+    arrays = [(v, w) for v, w in zip(first.pat, second.pat, strict=False) if not isinstance(v.type, Prim)]
+    written = any(alias.mutable(v) or alias.mutable(w) for v, w in arrays)
+    return NOT_WRITTEN(not written and not any(alias.escaping(v) and alias.escaping(w) for v, w in arrays))
+
+
+def _same_step(a: ir.Loop, b: ir.Loop, n: int) -> dict[Var, Atom] | None:
+    """For the variables of the second body those of the first that are equal to them, if its results are."""
+    skip = len(a.body.params) - n
+    pairs = list(zip(a.body.params, b.body.params[: skip + n], strict=True))
+    if any(p.type != q.type for p, q in pairs):
+        return None
+    names: dict[Var, Atom] = {q: p for p, q in pairs}
+    left = list(b.body.stms)
+    for s in a.body.stms:
+        for t in left:
+            inner = dict(names)
+            same = len(t.pat) == len(s.pat) and all(p.type == q.type for p, q in zip(s.pat, t.pat, strict=True))
+            if same and alike(s.exp, t.exp, inner):
+                names |= zip(t.pat, s.pat, strict=True)
+                left.remove(t)
+                break
+        else:
+            return None
+    results = zip(a.body.result, b.body.result, strict=False)
+    return names if all(x is (names.get(y, y) if isinstance(y, Var) else y) for x, y in results) else None
+
+
+def _one(stms: list[Stm], i: int, j: int, alias: Aliases) -> list[Stm] | None:
+    """The statements without loop i, where loop j, and what it needs, stands before what uses its results."""
+    if j < i:
+        return [*stms[:i], *stms[i + 1 :]]
+    needed, moved = set(ir.stm_free(stms[j])), [stms[j]]
+    for s in reversed(stms[i + 1 : j]):
+        if needed & set(s.pat):
+            moved.insert(0, s)
+            needed |= ir.stm_free(s).keys()
+    if not KNOWN_BEFORE(not needed & set(stms[i].pat)):
+        return None
+    loop = stms[j].exp
+    bound = loop.bound if isinstance(loop, ir.For) else None
+    if not TOTAL(all(_total(s) or _room(s, bound) for s in moved[:-1])):
+        return None
+    rest = [s for s in stms[i + 1 : j] if not any(s is m for m in moved)]
+    written = {alias.root(v) for m in moved for v in consumed_roots(m.exp, alias)}
+    if not UNREAD(not any(alias.root(v) in written for s in rest for v in ir.stm_free(s))):
+        return None
+    return [*stms[:i], *moved, *rest, *stms[j + 1 :]]
+
+
+def _room(s: Stm, bound: Atom | None) -> bool:
+    """Whether the statement makes an array that the loop begins with, of a size that is known, or a row for each of the
+    loop's iterations: of less than none the other loop has none either, so it does not fail before."""
+    e = s.exp
+    if not isinstance(e, (ir.Scratch, ir.Replicate)):
+        return False
+    return all(a is bound if isinstance(a, Var) else a.value >= 0 for a in e.shape)
+
+
+def _total(s: Stm) -> bool:
+    """Whether the statement cannot fail, prints nothing and overwrites nothing but a loop's own array."""
+    e = s.exp
+    if isinstance(e, ir.Op):
+        return divisor(e) is None
+    if isinstance(e, (ir.At, ir.Update)):
+        return e.check is None
+    return e.pure and not e.fails and not e.effect and all(_total(x) for lam in e.lambdas() for x in lam.stms)
+
+
+__all__ = ["shared_loops"]
