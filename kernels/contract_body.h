@@ -286,11 +286,22 @@ static FUTAD_GEMM_ONCE void FUTAD_GEMM_NAME(futad_contract_, FUTAD_GEMM_S)(int a
   else if (plan->kind == 2)
     job.units = plan->both.count * ((plan->rows.count + 3) / 4) * ((plan->columns.count + WIDE - 1) / WIDE);
 #ifdef FUTAD_POOL_H
-  const double ns = work / (plan->kind ? FUTAD_GEMM_SPEED : 1);
-  if (parallel && ns >= FUTAD_POOL_MEETING && job.units > 1 && futad_pool_pays(ns < 1e15 ? (int64_t)ns : INT64_MAX)) {
-    job.parts = futad_gemm_least(job.units, FUTAD_CONTRACT_PARTS * futad_pool_threads());
-    futad_pool_run(job.parts, ns < 1e15 ? (int64_t)ns : INT64_MAX, F(part), &job);
-    return;
+  if (parallel && job.units > 1 && futad_pool_threads() > 1) {
+    const double guess = plan->kind ? 1.0 / FUTAD_GEMM_SPEED : 1;
+    static struct futad_speed speeds[4][64]; /* of contractions of a kind with about as much work */
+    struct futad_speed *const speed = &speeds[plan->kind & 3][futad_gemm_size(work)];
+    const int64_t ns = futad_pool_expected(work, guess, speed);
+    if (work * guess >= FUTAD_POOL_MEETING && futad_pool_several(ns, speed)) {
+      job.parts = futad_gemm_least(job.units, FUTAD_CONTRACT_PARTS * futad_pool_threads());
+      futad_pool_run_of(job.parts, ns, futad_pool_measured(speed), F(part), &job);
+      return;
+    }
+    if (work * guess >= FUTAD_POOL_MEETING && futad_pool_watched(speed)) {
+      const int64_t began = futad_pool_clock();
+      F(part)(&job, 0);
+      futad_pool_took(futad_pool_clock() - began, work, true, speed);
+      return;
+    }
   }
 #endif
   (void)parallel;

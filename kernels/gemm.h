@@ -48,6 +48,11 @@
 #define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */
 #define FUTAD_GEMM_SPEED 25 /* multiplications a nanosecond, to tell how long a product takes about */
 
+/* The number of bits of a positive number of multiplications, 63 at most. */
+static inline __attribute__((unused)) int futad_gemm_size(double work) {
+  return work < 9e18 ? 63 - __builtin_clzll((uint64_t)work | 1) : 63;
+}
+
 /* One packing buffer a thread, grown on demand and kept for the thread's life. */
 static __thread void *futad_gemm_space;
 static __thread size_t futad_gemm_space_bytes;

@@ -299,17 +299,27 @@ static __attribute__((unused)) int FUTAD_GEMM_NAME(futad_gemm_parallel_, FUTAD_G
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB,
     const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
 #ifdef FUTAD_POOL_H
-  const int64_t ns = m * n * k / FUTAD_GEMM_SPEED;
-  if (ns >= FUTAD_POOL_MEETING && futad_pool_pays(ns)) {
+  const double work = (double)m * (double)n * (double)k;
+  if (work >= (double)FUTAD_POOL_MEETING * FUTAD_GEMM_SPEED && futad_pool_threads() > 1) {
+    static struct futad_speed speeds[64]; /* of products with about as much work */
+    struct futad_speed *const speed = &speeds[futad_gemm_size(work)];
+    const int64_t ns = futad_pool_expected(work, 1.0 / FUTAD_GEMM_SPEED, speed);
     const int by_rows = m >= n;
     const int64_t side = by_rows ? m : n, unit = by_rows ? MR : NR;
     int64_t threads = futad_pool_threads();
     const int64_t per = (side + unit * threads - 1) / (unit * threads) * unit;
     threads = (side + per - 1) / per;
     struct F(job) job = {m, n, k, rsA, csA, rsB, csB, rsC, csC, side, per, A, B, packed, C, accumulate, by_rows, 0};
-    if (threads > 1) {
-      futad_pool_run(threads, ns, F(part), &job);
+    if (threads > 1 && futad_pool_several(ns, speed)) {
+      futad_pool_run_of(threads, ns, futad_pool_measured(speed), F(part), &job);
       return job.failed;
+    }
+    if (futad_pool_watched(speed)) {
+      const int64_t began = futad_pool_clock();
+      const int failed = FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(m, n, k, A, rsA, csA, B, rsB, csB, packed, C, rsC,
+                                                                    csC, accumulate);
+      futad_pool_took(futad_pool_clock() - began, work, true, speed);
+      return failed;
     }
   }
 #endif

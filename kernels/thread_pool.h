@@ -1,6 +1,8 @@
 /* A thread pool: workers that take the chunks of a job.
  *
  *   futad_pool_pays(ns)                   whether a job that takes one thread so many nanoseconds is worth several
+ *   futad_pool_several(ns, speed)         the same of a job that is done again and again, by what it took so far
+ *   futad_pool_took(ns, work, ...)        what it took
  *   futad_pool_run(chunks, ns, run, job)  run(job, i) for each i < chunks, on several threads if the pool is free
  *   futad_pool_post(chunks, helpers, run, job), futad_pool_finish(chunks)
  *                                         the same in two steps: the caller does something else between them
@@ -16,6 +18,8 @@
  * - A thread is kept off the processors of the others.  Linux wakes a thread where it ran last, so that two that have
  *   once met on a processor alternate there for as long as jobs are short: on machines with two processors always.
  * - Between the jobs of one call threads spin for a while (FUTAD_POOL_SPIN), after the call they sleep at once.
+ * - Short jobs that several threads end later than one would, as happens where processors are shared with other
+ *   programs, are left to one for a while (Note [Rests]).
  * - After a fork the child has a pool of its own.
  *
  * A process has one pool: a library that is loaded beside others is given theirs (futad_pool_share).  One caller at a
@@ -49,6 +53,23 @@
 #define FUTAD_POOL_WAKING 10000
 #define FUTAD_POOL_MEETING 4000
 #define FUTAD_POOL_FOLLOWING 40000
+/* Note [Rests]
+ * ~~~~~~~~~~~~
+ * A job is short if one thread does it in less than FUTAD_POOL_SHORT nanoseconds.  What two threads save of it is less
+ * than what is lost when one of them has begun and the machine lets it wait: others' programs make such waits common, and
+ * so do virtual machines, whose processors take long to wake.  So the pool keeps a balance of short jobs: what one thread
+ * would have taken, less what several took.  A balance below -FUTAD_POOL_LOSS is begun anew after a rest, jobs of so many
+ * nanoseconds that one thread does: FUTAD_POOL_REST first, then twice as long each time, up to FUTAD_POOL_RESTS, until a
+ * balance comes to FUTAD_POOL_LOSS.  So losses are a small part of the time, and gains begin soon after the machine is free.
+ *
+ * That asks for how long a job takes one thread.  Parts in several threads take longer in all, so it is measured where one
+ * does it: the second time that a short one is met, and one of FUTAD_POOL_ALONE times from then on. */
+#define FUTAD_POOL_SHORT 200000
+#define FUTAD_POOL_LOSS 50000
+#define FUTAD_POOL_REST 1000000
+#define FUTAD_POOL_RESTS 128000000
+#define FUTAD_POOL_ALONE 64
+#define FUTAD_POOL_WATCHED 8 /* one of so many jobs that one thread does is measured: clocks cost time too */
 
 #if defined(__x86_64__) || defined(__i386__)
 #define FUTAD_POOL_PAUSE() __builtin_ia32_pause()
@@ -77,6 +98,9 @@ struct futad_pool {
   int32_t threads;   /* 0: not known yet */
   int32_t workers;   /* threads beside the caller that exist */
   int64_t refused;   /* nanoseconds of jobs of this call that did not pay */
+  int64_t balance;   /* Note [Rests]: nanoseconds that threads have saved */
+  int64_t resting;   /* nanoseconds of jobs that one thread is still to do */
+  int64_t rest;      /* how many there were, 0: none yet */
 #ifndef FUTAD_POOL_LINUX
   pthread_mutex_t mutex; /* all sleep by one, whichever library's code they are in */
   pthread_cond_t changed;
@@ -318,9 +342,14 @@ static __attribute__((unused)) void futad_pool_alone(int64_t chunks, void (*run)
 static __attribute__((unused)) bool futad_pool_pays(int64_t ns) {
   struct futad_pool *t = futad_pool;
   if (ns < FUTAD_POOL_MEETING || futad_pool_threads() < 2) return false;
+  /* Callers at the same time may count together: that is as good, here and below. */
+  const int64_t resting = __atomic_load_n(&t->resting, __ATOMIC_RELAXED);
+  if (resting > 0 && ns < FUTAD_POOL_SHORT) {
+    __atomic_store_n(&t->resting, resting - ns, __ATOMIC_RELAXED);
+    return false;
+  }
   const bool spins = FUTAD_POOL_GET(t->busy) && FUTAD_POOL_GET(t->sleeping) < (uint32_t)FUTAD_POOL_GET(t->workers);
   if (spins || ns >= 2 * FUTAD_POOL_WAKING) return true;
-  /* Callers at the same time may count together: that is as good. */
   const int64_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED) + ns;
   __atomic_store_n(&t->refused, refused < FUTAD_POOL_FOLLOWING ? refused : 0, __ATOMIC_RELAXED);
   return refused >= FUTAD_POOL_FOLLOWING;
@@ -364,7 +393,26 @@ static __attribute__((unused)) void futad_pool_finish(int64_t chunks) {
   __atomic_store_n(&t->taken, 0, __ATOMIC_RELEASE);
 }
 
-static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, void (*run)(void *, int64_t), void *job) {
+/* Several threads have done a job in so many nanoseconds, that one does in `ns`. */
+static void futad_pool_balance(struct futad_pool *t, int64_t ns, int64_t took) {
+  const int64_t balance = __atomic_load_n(&t->balance, __ATOMIC_RELAXED) + ns - took;
+  const int64_t rest = __atomic_load_n(&t->rest, __ATOMIC_RELAXED);
+  if (balance <= -FUTAD_POOL_LOSS) {
+    const int64_t next = rest < 1 ? FUTAD_POOL_REST : rest < FUTAD_POOL_RESTS ? 2 * rest : rest;
+    __atomic_store_n(&t->rest, next, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->resting, next, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->balance, 0, __ATOMIC_RELAXED);
+  } else {
+    if (balance >= FUTAD_POOL_LOSS && rest) __atomic_store_n(&t->rest, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&t->balance, balance < FUTAD_POOL_LOSS ? balance : FUTAD_POOL_LOSS, __ATOMIC_RELAXED);
+  }
+}
+
+/* `measured`: one thread has been seen to take `ns`. */
+static __attribute__((unused)) void futad_pool_run_of(int64_t chunks, int64_t ns, bool measured,
+                                                      void (*run)(void *, int64_t), void *job) {
+  const bool balanced = measured && ns < FUTAD_POOL_SHORT;
+  const int64_t start = balanced ? futad_pool_clock() : 0;
   const int64_t most = futad_pool_threads();
   int64_t helpers = ns > FUTAD_POOL_WAKING ? ns / FUTAD_POOL_WAKING : 1;
   if (helpers > most - 1) helpers = most - 1;
@@ -372,8 +420,64 @@ static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, v
   /* Perhaps this thread itself is of the pool: then its caller has it. */
   if (chunks < 2 || most < 2 || !futad_pool_post(chunks, helpers, run, job))
     futad_pool_alone(chunks, run, job);
-  else
+  else {
     futad_pool_finish(chunks);
+    if (balanced) futad_pool_balance(futad_pool, ns, futad_pool_clock() - start);
+  }
+}
+
+static __attribute__((unused)) void futad_pool_run(int64_t chunks, int64_t ns, void (*run)(void *, int64_t), void *job) {
+  futad_pool_run_of(chunks, ns, false, run, job);
+}
+
+/* How long jobs of one kind take by their work.  By that it is decided who does the chunks, on which no answer depends, nor
+ * is it wrong if callers at the same time count together. */
+struct futad_speed {
+  double ns; /* that an operation has taken so far, 0: none has */
+  uint32_t times;
+  uint32_t alone; /* whether one thread was measured */
+};
+
+static __attribute__((unused)) bool futad_pool_measured(const struct futad_speed *speed) {
+  return __atomic_load_n(&speed->alone, __ATOMIC_RELAXED);
+}
+
+static __attribute__((unused)) double futad_pool_speed(const struct futad_speed *speed) {
+  double ns;
+  __atomic_load(&speed->ns, &ns, __ATOMIC_RELAXED);
+  return ns;
+}
+
+/* The nanoseconds that one thread may take; `guess`: an operation, as long as nothing is known. */
+static __attribute__((unused)) int64_t futad_pool_expected(double work, double guess, const struct futad_speed *speed) {
+  const double known = futad_pool_speed(speed), ns = (known > 0 ? known : guess) * work;
+  return ns < 1e15 ? (int64_t)ns : INT64_MAX;
+}
+
+/* Whether several threads do such a job, of which one takes so many nanoseconds about. */
+static __attribute__((unused)) bool futad_pool_several(int64_t ns, struct futad_speed *speed) {
+  const uint32_t times = __atomic_load_n(&speed->times, __ATOMIC_RELAXED);
+  __atomic_store_n(&speed->times, times + 1, __ATOMIC_RELAXED);
+  if (ns < FUTAD_POOL_SHORT && times % FUTAD_POOL_ALONE == 1) return false;
+  return futad_pool_pays(ns);
+}
+
+/* Whether to measure one thread, after `futad_pool_several` has said so. */
+static inline __attribute__((unused)) bool futad_pool_watched(const struct futad_speed *speed) {
+  return !futad_pool_measured(speed) || __atomic_load_n(&speed->times, __ATOMIC_RELAXED) % FUTAD_POOL_WATCHED == 2;
+}
+
+/* So many nanoseconds it took, of all threads together.  What disturbs a job makes it slower, so less time says more than
+ * more. */
+static __attribute__((unused)) void futad_pool_took(int64_t ns, double work, bool alone, struct futad_speed *speed) {
+  const double now = (double)ns / work, before = futad_pool_speed(speed);
+  const double most = now < 2 * before ? now : 2 * before;
+  const bool measured = futad_pool_measured(speed);
+  if (!alone && measured && before * work < FUTAD_POOL_SHORT) return;
+  const bool first = before <= 0 || (alone && !measured);
+  double next = first ? now : now < before ? (before + now) / 2 : before + (most - before) / 16;
+  __atomic_store(&speed->ns, &next, __ATOMIC_RELAXED);
+  if (alone) __atomic_store_n(&speed->alone, 1, __ATOMIC_RELAXED);
 }
 
 static inline __attribute__((unused)) void futad_pool_idle(void) {

@@ -289,36 +289,24 @@ static inline int64_t futad_part(int64_t steps, int64_t thread, int64_t threads,
   return steps < 8 * threads * unit ? steps * thread / threads : steps / unit * thread / threads * unit;
 }
 
-/* How long a region may take, by its `work` and by its `speed`: the nanoseconds that one of its operations has taken so
- * far (0: none has).  By this it is decided who does the parts and in what pieces, on which no answer depends. */
+/* How long a region may take one thread, by its `work` and by its `speed`. */
 #define FUTAD_SPEED 0.1
-#define FUTAD_WATCHED 8 /* one of so many times that one thread does a region is measured: clocks cost time too */
-struct futad_speed {
-  double ns;
-  uint32_t times;
-};
-
 static inline int64_t futad_expected(int64_t work, const struct futad_speed *speed) {
-  const double ns = (speed->ns > 0 ? speed->ns : FUTAD_SPEED) * (double)work;
-  return FUTAD_GRAIN > 1 && ns < 1e15 ? (int64_t)ns : INT64_MAX;
+  return FUTAD_GRAIN > 1 ? futad_pool_expected((double)work, FUTAD_SPEED, speed) : INT64_MAX;
 }
 
 /* The parts of a region whose answer does not depend on them: one if several threads do not do it sooner. */
-static inline int64_t futad_together(int64_t n, int64_t work, const struct futad_speed *speed) {
-  return FUTAD_UNLIKELY(n > 1) && futad_pool_pays(futad_expected(work, speed)) ? n : 1;
+static inline int64_t futad_together(int64_t n, int64_t work, struct futad_speed *speed) {
+  return FUTAD_UNLIKELY(n > 1) && futad_pool_several(futad_expected(work, speed), speed) ? n : 1;
 }
 
 /* Whether to measure this time. */
-static inline bool futad_watched(int64_t n, struct futad_speed *speed) {
-  return FUTAD_UNLIKELY(n > 1) && (speed->ns <= 0 || ++speed->times % FUTAD_WATCHED == 0);
+static inline bool futad_watched(int64_t n, const struct futad_speed *speed) {
+  return FUTAD_UNLIKELY(n > 1) && futad_pool_watched(speed);
 }
 
-/* So many nanoseconds it took, of all threads together.  What disturbs a region makes it slower, so less time says more
- * than more. */
 static inline void futad_took(int64_t ns, int64_t work, struct futad_speed *speed) {
-  const double now = (double)ns / (double)work, before = speed->ns;
-  const double most = now < 2 * before ? now : 2 * before;
-  speed->ns = before <= 0 ? now : now < before ? (before + now) / 2 : before + (most - before) / 16;
+  futad_pool_took(ns, (double)work, true, speed);
 }
 
 /* Of a part that is done in pieces, as nothing depends on them: how many steps have been taken.  Each count has a cache
@@ -356,17 +344,20 @@ static void futad_job_chunk(void *job, int64_t i) {
 static __attribute__((noinline, cold, unused)) void futad_parallel(struct futad_job *job, int64_t n, bool chosen,
                                                                    int64_t work, struct futad_speed *speed) {
   const int64_t ns = futad_expected(work, speed);
-  if (n == 1) {
+  const bool measured = futad_pool_measured(speed);
+  bool alone = n == 1;
+  if (alone) {
     futad_job_chunk(job, 0);
   } else {
+    alone = !chosen && !futad_pool_several(ns, speed);
     job->ctx->inside = true;
-    if (chosen || futad_pool_pays(ns))
-      futad_pool_run(n, ns, futad_job_chunk, job);
-    else
+    if (alone)
       futad_pool_alone(n, futad_job_chunk, job);
+    else
+      futad_pool_run_of(n, ns, measured, futad_job_chunk, job);
     job->ctx->inside = false;
   }
-  futad_took(job->taken, work, speed);
+  futad_pool_took(job->taken, (double)work, alone, speed);
 }
 
 /* Takes over the first thread's failure, if any failed. */

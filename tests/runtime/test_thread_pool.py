@@ -87,6 +87,30 @@ int64_t paying(int64_t ns, int64_t count, int awake) {
   futad_pool_idle();
   return bits;
 }
+/* Several threads have taken so long for a job that one does in `ns`. */
+void balance(int64_t ns, int64_t took) { futad_pool_balance(futad_pool, ns, took); }
+/* Which of some jobs of one kind several threads are to do, and which of the others are measured. */
+int64_t several(int64_t ns, int64_t count, int64_t measured) {
+  struct futad_speed speed = {0};
+  int64_t bits = 0;
+  for (int64_t i = 0; i < count; i++) {
+    if (futad_pool_several(ns, &speed)) bits |= !measured ? (int64_t)1 << i : 0;
+    else if (futad_pool_watched(&speed)) {
+      bits |= measured ? (int64_t)1 << i : 0;
+      futad_pool_took(ns, 1, true, &speed);
+    }
+  }
+  futad_pool_idle();
+  return bits;
+}
+/* What is expected of a job after three, each measured in one thread or in several. */
+int64_t expected(int64_t a, int one_a, int64_t b, int one_b, int64_t c, int one_c) {
+  struct futad_speed speed = {0};
+  futad_pool_took(a, 10, one_a, &speed);
+  futad_pool_took(b, 10, one_b, &speed);
+  futad_pool_took(c, 10, one_c, &speed);
+  return futad_pool_expected(10, 1, &speed);
+}
 /* The nanoseconds of a worker's slice, as the kernel says; 0 if it does not. */
 int64_t slice(void) {
   int64_t attributes[8] = {0}; /* the fourth is the run time */
@@ -169,6 +193,65 @@ def test_which_jobs_pay(pool: ctypes.CDLL) -> None:
     pool.futad_pool_set_threads(ctypes.c_int64(1))
     assert paying(100_000, False) == 0
     pool.futad_pool_set_threads(ctypes.c_int64(2))
+
+
+def test_short_jobs_rest_after_losses(pool: ctypes.CDLL) -> None:
+    """Note [Rests]: a rest is so many nanoseconds of short jobs, twice as many the next time."""
+    pool.paying.restype = ctypes.c_int64
+    pool.futad_pool_set_threads(ctypes.c_int64(2))
+
+    def balance(ns: int, took: int) -> None:
+        pool.balance(ctypes.c_int64(ns), ctypes.c_int64(took))
+
+    def refused(ns: int, count: int) -> int:
+        return count - pool.paying(ctypes.c_int64(ns), ctypes.c_int64(count), False).bit_count()
+
+    balance(100_000, 0)  # whatever was before: a gain, and no rest
+    assert refused(100_000, 30) == 0
+    balance(100_000, 140_000)
+    assert refused(100_000, 30) == 0  # less than what was saved
+    for rest in (10, 20, 40):
+        balance(10_000, 4_000_000)
+        assert refused(300_000, 30) == 0  # long jobs do not rest
+        assert refused(100_000, 50) == rest
+    balance(100_000, 30_000)
+    balance(100_000, 70_000)  # gains enough to begin with short rests again
+    balance(10_000, 4_000_000)
+    assert refused(100_000, 50) == 10
+    balance(100_000, 0)
+
+
+def test_short_jobs_are_measured_in_one_thread(pool: ctypes.CDLL) -> None:
+    pool.several.restype = ctypes.c_int64
+    pool.futad_pool_set_threads(ctypes.c_int64(2))
+    pool.balance(ctypes.c_int64(100_000), ctypes.c_int64(0))
+
+    def several(ns: int, measured: bool) -> int:
+        return pool.several(ctypes.c_int64(ns), ctypes.c_int64(62), ctypes.c_int64(measured))
+
+    assert several(100_000, False) == (1 << 62) - 1 - 0b10
+    assert several(100_000, True) == 0b10
+    assert several(300_000, False) == (1 << 62) - 1
+    assert several(1_000, False) == 0
+    assert several(1_000, True) == sum(1 << i for i in range(62) if i == 0 or i % 8 == 1)
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [
+        ([(100, 1), (100, 1), (100, 1)], 100),
+        ([(100, 0), (40, 1), (100, 0)], 40),  # several threads say how long it takes one until that is measured
+        ([(100, 0), (100, 0), (40, 1)], 40),
+        ([(40, 1), (20, 1), (20, 1)], 25),  # less time says more than more
+        ([(160, 1), (1000, 1), (170, 1)], 170),
+        ([(160, 1), (176, 1), (161, 1)], 161),
+        ([(1_000_000, 1), (800_000, 0), (900_000, 0)], 900_000),  # long ones are done by several threads alone
+    ],
+)
+def test_what_jobs_are_expected_to_take(pool: ctypes.CDLL, measured: list[tuple[int, int]], expected: int) -> None:
+    pool.expected.restype = ctypes.c_int64
+    args = [f(x) for ns, one in measured for f, x in ((ctypes.c_int64, ns), (ctypes.c_int, one))]
+    assert pool.expected(*args) == expected
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity") or len(os.sched_getaffinity(0)) < 2, reason="one processor")
