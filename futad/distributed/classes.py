@@ -19,8 +19,7 @@ from typing import NamedTuple
 
 from futad.core import ir
 from futad.core.types import BOOL, Type, elem_of
-from futad.errors import Span, UnsupportedError
-from futad.legality import Condition, Legality
+from futad.legality import Legality
 
 LEGAL = Legality("split", "value and gradient of the whole data are combined from those of shards of it", fires=False)
 OWN_ROWS = LEGAL.condition("rows of one shard", "rows are read that another shard has")
@@ -86,10 +85,3 @@ def class_text(c: Class) -> str:
         case Partial(_, how):
             return f"partial, combined by {how}"
     return "accumulator"
-
-
-def demand(condition: Condition, holds: object, what: str, place: Span | None, size: str) -> None:
-    """Raises UnsupportedError, with the place, unless a condition of splitting holds."""
-    if not condition(holds):
-        message = f"the program does not split along {size}: {what}"
-        raise UnsupportedError(message, place, hint=f"it has to hold: {condition.name}; or else {condition.why}")

@@ -19,7 +19,8 @@ from futad.core.node import Range
 from futad.core.types import I64, ArrayType, Atom, Const, Prim, Type, Var, elem_of, shape_of, subst_type
 from futad.distributed import rules
 from futad.distributed.classes import SAME, How, Partial, Replicated, Sharded, class_text
-from futad.distributed.split import Splitter, is_cheap, place_of, sizes_in
+from futad.distributed.places import place_of
+from futad.distributed.split import Splitter, is_cheap, sizes_in
 from futad.errors import Span, UsageError
 
 _ = rules  # they register themselves
@@ -90,7 +91,7 @@ class _Cutter:
             sizes = ", ".join(names) or "none"
             raise UsageError(f"{fun.name} has no size or i64 parameter called '{size}'; there are: {sizes}")
         self.n = next(v for v in fun.body.params if v.name == size and v.type is I64)
-        self.sp = sp = Splitter(self.n, size, fun.body.params)
+        self.sp = sp = Splitter(self.n, size, fun)
         self.items = sp.scope(fun.body.stms)
         self.whole = Var(f"{size}_whole", I64)
         sp.classes[sp.first] = sp.classes[sp.offset] = Replicated(0)

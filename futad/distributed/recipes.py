@@ -6,6 +6,7 @@ themselves, HDF5 data sets by file and name, Parquet columns by path and names, 
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.errors import FileNotFound, ShapeError, UsageError
+from futad.errors import FileNotFound, InputError, ShapeError, UsageError
 
 Array = np.ndarray[Any, Any]
 
@@ -94,8 +95,14 @@ class HDF5(Recipe):
     def read(self, dim: int, start: int, stop: int) -> Array:
         import h5py
 
-        with h5py.File(self.path, "r") as f:
-            return np.asarray(f[self.name][_range(dim, start, stop)])
+        try:
+            with h5py.File(self.path, "r") as f:
+                return np.asarray(f[self.name][_range(dim, start, stop)])
+        except FileNotFoundError:
+            raise FileNotFound(f"there is no file {self.path} on {os.uname().nodename}") from None
+        except OSError as e:
+            hint = "who calls must have it open for reading alone: h5py.File(file, 'r')"
+            raise InputError(f"{self.path} cannot be read: {e}", hint=hint) from None
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,8 @@ class Parquet(Recipe):
         if dim:
             raise UsageError("a Parquet file is split by rows, and these are dimension 0")
         parts: list[Array] = []
+        if not os.path.exists(self.path):
+            raise FileNotFound(f"there is no file {self.path} on {os.uname().nodename}")
         with pq.ParquetFile(self.path) as f:
             at = 0
             for g in range(f.num_row_groups):
@@ -118,10 +127,19 @@ class Parquet(Recipe):
                 if at < stop and start < at + rows:
                     table = f.read_row_group(g, columns=list(self.columns))
                     cut = table.slice(max(0, start - at), min(stop, at + rows) - max(start, at))
-                    parts.append(np.stack([cut[c].to_numpy() for c in self.columns], axis=-1).astype(self.dtype))
+                    parts.append(np.stack([self.column(cut, c) for c in self.columns], axis=-1).astype(self.dtype))
                 at += rows
         made = np.concatenate(parts) if parts else np.zeros((0, len(self.columns)), self.dtype)
         return made if len(self.shape) == 2 else made[:, 0]
+
+    def column(self, table: Any, name: str) -> Array:
+        """A column; what is missing in it is NaN, which integers do not have."""
+        there: Any = table[name]
+        if there.null_count and self.dtype.kind != "f":
+            hint = f"{self.dtype} has no value for these: fill them, or write the column as floats (NaN)"
+            raise InputError(f"{self.path}: column '{name}' has rows without a value", hint=hint)
+        made: Array = there.to_numpy()
+        return made
 
 
 @dataclass(frozen=True)
@@ -146,15 +164,27 @@ def rows(function: Callable[[int, int], Any], count: int) -> Recipe:
     It is called with an empty range to learn dtype and shape, and pickled to workers: a function of a module, or with
     Dask any.
     """
+    if not callable(function):
+        raise UsageError(f"rows takes a function of (start, stop), not {type(function).__name__}")
+    try:
+        size = operator.index(count)
+    except TypeError:
+        size = -1
+    if size < 0:
+        raise UsageError(f"the number of rows must be an int from 0 on, not {count!r}")
     made = np.asarray(function(0, 0))
     if made.ndim == 0 or made.shape[0] != 0:
         raise ShapeError(f"the function of no rows gave shape {made.shape}; its dimension 0 must be 0")
-    return Rows((int(count), *made.shape[1:]), made.dtype, function)
+    return Rows((size, *made.shape[1:]), made.dtype, function)
 
 
 def parquet(path: str | os.PathLike[str], columns: str | Sequence[str]) -> Recipe:
-    """Columns of a Parquet file: of one name [n], of a list of k names [n][k] (of the dtype that holds all)."""
+    """Columns of a Parquet file: of one name [n], of a list of k names [n][k] (of the dtype that holds all).
+
+    Rows without a value are NaN in columns of floats, and an InputError in others.
+    """
     import pyarrow.parquet as pq
+    from pyarrow import ArrowInvalid
 
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     where = os.path.abspath(os.fspath(path))
@@ -163,6 +193,8 @@ def parquet(path: str | os.PathLike[str], columns: str | Sequence[str]) -> Recip
             schema, count = f.schema_arrow, f.metadata.num_rows
     except FileNotFoundError:
         raise FileNotFound(f"there is no file {where}") from None
+    except (ArrowInvalid, OSError) as e:
+        raise InputError(f"{where} is no Parquet file: {e}") from None
     missing = [c for c in names if c not in schema.names]
     if missing or not names:
         wrong = f"no column '{missing[0]}'" if missing else "no columns are named of it"
@@ -176,15 +208,20 @@ def recipe_of(value: Any, path: str) -> Recipe | Array:
     """How workers get an argument of which each has a part; an array for what can only be given as one."""
     if isinstance(value, Recipe):
         return value
-    if isinstance(value, np.memmap) and isinstance(value.filename, str | os.PathLike) and value.base is not None:
-        if value.flags.c_contiguous and _covers(value):
-            return Mapped(value.shape, value.dtype, os.path.abspath(value.filename), value.offset, "C")
-        if value.flags.f_contiguous and _covers(value):
-            return Mapped(value.shape, value.dtype, os.path.abspath(value.filename), value.offset, "F")
+    if isinstance(value, np.memmap) and (order := _of_file(value)):
+        if value.mode != "r":
+            value.flush()
+        return Mapped(value.shape, value.dtype, os.path.abspath(value.filename or ""), value.offset, order)
     if isinstance(value, np.ndarray):
         return value
+    if isinstance(value, str | os.PathLike):
+        hint = "np.load(file, mmap_mode='r'), zarr.open_array(file), futad.distributed.parquet(file, columns), ..."
+        raise UsageError(f"argument '{path}': the name of a file does not say how it is read", hint=hint)
     module = type(value).__module__.partition(".")[0]
     if module == "h5py":
+        if not value or not hasattr(value, "shape"):
+            what = "its file is closed" if not value else f"a {type(value).__name__} of h5py"
+            raise UsageError(f"argument '{path}' is no data set that can be read: {what}")
         return HDF5(tuple(value.shape), np.dtype(value.dtype), os.path.abspath(value.file.filename), value.name)
     if module in ("zarr", "dask") and hasattr(value, "shape"):
         if any(s != s for s in value.shape):
@@ -193,9 +230,13 @@ def recipe_of(value: Any, path: str) -> Recipe | Array:
     return np.asarray(value)
 
 
-def _covers(value: np.memmap[Any, Any]) -> bool:
-    """Whether a memory map is of the file itself, and not a view of another one: a view keeps the other's offset."""
-    return not isinstance(value.base, np.memmap)
+def _of_file(value: np.memmap[Any, Any]) -> str:
+    """The order of a memory map whose values are those of its file, from its offset on; "" of views, which keep the
+    offset of what they are views of, and of copies on write, which may have values that the file has not."""
+    named = isinstance(value.filename, str | os.PathLike) and value.base is not None
+    if not named or isinstance(value.base, np.memmap) or value.mode == "c":
+        return ""
+    return "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else ""
 
 
 __all__ = ["InMemory", "Mapped", "Recipe", "parquet", "recipe_of", "rows"]

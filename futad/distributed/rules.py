@@ -25,9 +25,9 @@ from futad.distributed.classes import (
     Replicated,
     Sharded,
     adding,
-    demand,
 )
-from futad.distributed.split import RULES, Item, Rule, Splitter, place_of
+from futad.distributed.places import name_of
+from futad.distributed.split import RULES, Item, Rule, Splitter
 from futad.errors import UnsupportedError
 
 # Operations that a fold may be made of, each component on its own, and that partial values are combined by.
@@ -54,7 +54,7 @@ def _is_split(sp: Splitter, s: ir.Stm, a: Atom) -> Sharded:
     """The class of an array that has to be split along the size."""
     c = sp.of(a)
     there = isinstance(c, Sharded)
-    demand(OWN_ROWS, there, "an array of this size is not split", place_of(s), sp.size)
+    sp.demand(OWN_ROWS, there, "an array of this size is not split", s)
     return c if isinstance(c, Sharded) else Sharded(c.level, 0)
 
 
@@ -75,7 +75,7 @@ def _iota(sp: Splitter, s: ir.Stm) -> list[Item]:
 def _replicate(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.Replicate | ir.Scratch)
-    dim = sp.dim_of(s.pat[0].type, place_of(s))
+    dim = sp.dim_of(s.pat[0].type, s)
     if isinstance(e, ir.Replicate):
         sp.filled[s.pat[0]] = e.value
     level = sp.known(*[a for a in e.operands() if a is not sp.n])
@@ -101,18 +101,18 @@ def _reshape(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.Reshape)
     c = _is_split(sp, s, e.array)
-    dim = sp.dim_of(s.pat[0].type, place_of(s))
+    dim = sp.dim_of(s.pat[0].type, s)
     same = dim is not None and shape_of(e.array.type)[: c.dim] == e.shape[:dim]
-    demand(SIZE_KEPT, same, "a reshape merges the size with others", place_of(s), sp.size)
+    sp.demand(SIZE_KEPT, same, "a reshape merges the size with others", s)
     return _moved(sp, s, e.array, dim or 0, *[a for a in e.shape if a is not sp.n])
 
 
-def _through(sp: Splitter, s: ir.Stm, index: ir.Index, dim: int, check: object) -> int:
+def _through(sp: Splitter, s: ir.Stm, array: Atom, index: ir.Index, dim: int) -> int:
     """The dimension that is split of what an index leaves, where `dim` is that of the array."""
     if dim < len(index):
         i = index[dim]
         whole = isinstance(i, Range) and i.start is ZERO and i.stride is ONE and i.count is sp.n
-        demand(OWN_ROWS, whole, "some of the rows are taken", place_of(s), sp.size)
+        sp.demand(OWN_ROWS, whole, f"some of the rows of '{name_of(array)}' are taken", s)
     return dim - sum([not isinstance(i, Range) for i in index[:dim]])
 
 
@@ -120,7 +120,7 @@ def _through(sp: Splitter, s: ir.Stm, index: ir.Index, dim: int, check: object) 
 def _at(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.At)
-    dim = _through(sp, s, e.index, _is_split(sp, s, e.array).dim, e.check)
+    dim = _through(sp, s, e.array, e.index, _is_split(sp, s, e.array).dim)
     return _moved(sp, s, e.array, dim, *[a for a in e.operands() if a is not sp.n])
 
 
@@ -129,7 +129,7 @@ def _update(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.Update)
     c = _is_split(sp, s, e.array)
-    _through(sp, s, e.index, c.dim, e.check)
+    _through(sp, s, e.array, e.index, c.dim)
     return _moved(sp, s, e.array, c.dim, *[a for a in e.operands() if a is not sp.n])
 
 
@@ -146,7 +146,7 @@ def _concat(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.Concat)
     dims = {_is_split(sp, s, a).dim for a in e.arrays}
-    demand(SIZE_KEPT, 0 not in dims, "arrays are put one after another along the size", place_of(s), sp.size)
+    sp.demand(SIZE_KEPT, 0 not in dims, "arrays are put one after another along the size", s)
     return sp.sharded(s, sp.known(*e.arrays), [Sharded(0, max(dims))])
 
 
@@ -164,7 +164,7 @@ def _rows(sp: Splitter, s: ir.Stm, arrays: tuple[Atom, ...]) -> int:
     """The phase of arrays that are all split along dimension 0."""
     for a in arrays:
         if not isinstance(a.type, AccType):
-            demand(OWN_ROWS, _is_split(sp, s, a).dim == 0, "columns are looked at as rows", place_of(s), sp.size)
+            sp.demand(OWN_ROWS, _is_split(sp, s, a).dim == 0, "columns are looked at as rows", s)
     return sp.known(*arrays)
 
 
@@ -197,7 +197,7 @@ def _fold(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.Reduce | ir.Scan)
     if e.width is sp.n:
-        demand(NO_ORDER, isinstance(e, ir.Reduce), "a scan over the data", place_of(s), sp.size)
+        sp.demand(NO_ORDER, isinstance(e, ir.Reduce), "a scan over the data", s)
         level = max(_rows(sp, s, e.arrays), sp.pointwise(s, e.lam), sp.known(*e.neutral))
         hows = _hows(e.lam, ir.Fold(e.lam, e.neutral), s.pat)
         return sp.sharded(s, level, [Partial(level, how) for how in hows])
@@ -208,7 +208,7 @@ def _fold(sp: Splitter, s: ir.Stm) -> list[Item]:
     level = max(level, *[sp.known(a) for a in (*e.arrays, *e.neutral) if a is not sp.n])
     kinds = [sp.of(a) for a in lam.result]
     same = all(_alike(a, c) for a, c in zip(kinds, rows, strict=True))
-    demand(OWN_ROWS, same, "a fold mixes values of which each shard has a part with others", place_of(s), sp.size)
+    sp.demand(OWN_ROWS, same, "a fold mixes values of which each shard has a part with others", s)
     outer = isinstance(e, ir.Scan)
     made: ir.Exp = ir.Scan(e.width, e.arrays, lam, e.neutral) if outer else ir.Reduce(
         e.width, e.arrays, lam, e.neutral, getattr(e, "comm", False))  # fmt: skip
@@ -220,8 +220,8 @@ def _hist(sp: Splitter, s: ir.Stm) -> list[Item]:
     e = s.exp
     assert isinstance(e, ir.Hist)
     whole = not any(isinstance(sp.of(a), Sharded) for a in e.dests)
-    demand(OWN_ROWS, whole, "what is written at computed places belongs to shards", place_of(s), sp.size)
-    demand(OWN_ROWS, e.width is sp.n, "places are not split", place_of(s), sp.size)
+    sp.demand(OWN_ROWS, whole, "what is written at computed places belongs to shards", s)
+    sp.demand(OWN_ROWS, e.width is sp.n, "places are not split", s)
     level = max(_rows(sp, s, (*e.idxs, *e.values)), sp.pointwise(s, e.lam), sp.known(*e.neutral))
     b = Builder()
     dests = tuple([sp.masked(b, a, neutral) for a, neutral in zip(e.dests, e.neutral, strict=True)])
@@ -235,7 +235,7 @@ def _hist(sp: Splitter, s: ir.Stm) -> list[Item]:
 @rule(ir.Scatter, ir.ArgSort)
 def _order(sp: Splitter, s: ir.Stm) -> list[Item]:
     what = "a sort of the data" if isinstance(s.exp, ir.ArgSort) else "a scatter to computed places"
-    demand(NO_ORDER, False, what, place_of(s), sp.size)
+    sp.demand(NO_ORDER, False, what, s)
     return sp.sharded(s, sp.known(*[v for v in ir.stm_free(s) if v is not sp.n]), [Sharded(0, 0)] * len(s.pat))
 
 
@@ -257,7 +257,7 @@ def _with_acc(sp: Splitter, s: ir.Stm) -> list[Item]:
             out += sp.statement(t)
     for a in e.arrays:
         shared = not isinstance(sp.of(a), Sharded)
-        demand(OWN_ROWS, shared, "derivatives are added to computed rows", place_of(s), sp.size)
+        sp.demand(OWN_ROWS, shared, "derivatives are added to computed rows", s)
     sp.set(e.lam.params, Accumulator(0))
     lam, level = sp.body(s, ir.Lambda(e.lam.params, tuple(stms), e.lam.result))
     b = Builder()
@@ -285,7 +285,7 @@ def _update_acc(sp: Splitter, s: ir.Stm) -> list[Item]:
     assert isinstance(e, ir.UpdateAcc)
     b = Builder()
     c = sp.of(e.value)
-    demand(ADDED_IN_PARTS, not isinstance(c, Sharded), "rows are added as a whole", place_of(s), sp.size)
+    sp.demand(ADDED_IN_PARTS, not isinstance(c, Sharded), "rows are added as a whole", s)
     value = sp.as_partial(b, e.value, adding(e.value.type), s)
     level = max(sp.known(*e.index), sp.of(e.acc).level, c.level)
     made = ir.Stm(s.pat, ir.UpdateAcc(e.acc, e.index, value), s.attrs)
@@ -318,7 +318,7 @@ def _if(sp: Splitter, s: ir.Stm) -> list[Item]:
         lasts[1].append(y)
         classes.append(Partial(level, parts[0].how) if parts else sp.result(x))
         alike = parts or _alike(sp.of(x), sp.of(y))
-        demand(OWN_ROWS, alike, "branches yield values split in two ways", place_of(s), sp.size)
+        sp.demand(OWN_ROWS, alike, "branches yield values split in two ways", s)
     bodies = [ir.Lambda((), (*lam.stms, *b.stms), tuple(last))
               for lam, b, last in zip((then, orelse), builders, lasts, strict=True)]  # fmt: skip
     return sp.sharded(ir.Stm(s.pat, ir.If(e.cond, *bodies), s.attrs), level, classes)
@@ -369,11 +369,10 @@ def _loop_of(sp: Splitter, s: ir.Stm, e: ir.For | ir.While, classes: list[Class]
         alike = _alike(found[i], c)
         if isinstance(c, Partial):
             inits[i], results[i] = sp.as_partial(b, inits[i], c.how, s), sp.as_partial(last, results[i], c.how, s)
-        demand(OWN_ROWS, alike or isinstance(c, Partial), "a loop splits its variable in two ways", place_of(s),
-               sp.size)
+        sp.demand(OWN_ROWS, alike or isinstance(c, Partial), "a loop splits its variable in two ways", s)
     if isinstance(e, ir.While):
         whole = isinstance(classes[0], Replicated)
-        demand(COMBINED_BEFORE, whole, "how long a loop runs depends on the data", place_of(s), sp.size)
+        sp.demand(COMBINED_BEFORE, whole, "how long a loop runs depends on the data", s)
     body = ir.Lambda(lam.params, (*lam.stms, *last.stms), tuple(results))
     made = ir.Stm(s.pat, e.remade(tuple(inits), body), s.attrs)
     outs = [sp.result(v) if not isinstance(c, Partial) else c for v, c in zip(e.variables, classes, strict=True)]

@@ -71,8 +71,10 @@ class Sharded:
         self.report: Report | None = None  # of the last call
         self.__name__, self.__doc__ = function.__name__, function.__doc__
 
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The entry's value; arguments as of the entry, those that are split also as recipes (`shard`)."""
+        if kwargs:
+            args = self.function.positional(args, kwargs)
         return self._call(self._split(self.function), args)
 
     def value_and_grad(self, *args: Any, argnums: Argnums = 0, **options: Unpack[Options]) -> Any:

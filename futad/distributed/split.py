@@ -29,9 +29,10 @@ from futad.distributed.classes import (
     Replicated,
     Sharded,
     adding,
-    demand,
 )
-from futad.errors import Span
+from futad.distributed.places import Places, name_of, place_of
+from futad.errors import Span, UnsupportedError
+from futad.legality import Condition
 
 _SIZES = ("width", "count", "size")
 _SHAPES = ("shape", "sizes")
@@ -46,6 +47,7 @@ class Item(NamedTuple):
     shard: bool
 
 
+Place = ir.Stm | Span | None  # of which a message speaks; None: the function
 Rule = Callable[["Splitter", ir.Stm], list[Item]]
 RULES: dict[type[ir.Exp], Rule] = {}  # of statements that have sharded values or accumulators
 
@@ -55,16 +57,6 @@ def sizes_in(e: ir.Exp) -> list[Atom]:
     out = [getattr(e, f) for f in _SIZES if f in e.kinds]
     out += [a for f in _SHAPES if f in e.kinds for a in getattr(e, f)]
     return out + [i.count for i in getattr(e, "index", ()) if isinstance(i, Range)]
-
-
-def place_of(s: ir.Stm) -> Span | None:
-    """Where in the source a statement comes from, or else what is inside it."""
-    for inner in ir.statements([s]):
-        e = inner.exp
-        for found in [getattr(e, "check", None), getattr(e, "place", None), *[v.at for v in inner.pat]]:
-            if isinstance(found, Span):
-                return found
-    return None
 
 
 def is_cheap(e: ir.Exp) -> bool:
@@ -83,15 +75,16 @@ class Splitter:
     `combined`: partial values that something needs whole.
     """
 
-    def __init__(self, n: Var, size: str, params: Iterable[Var]) -> None:
+    def __init__(self, n: Var, size: str, fun: ir.Fun) -> None:
         self.n, self.size = n, size
+        self.places = Places(fun)
         self.first, self.offset = Var("first", BOOL), Var("offset", I64)
         self.classes: dict[Var, Class] = {}
         self.combined: dict[Var, None] = {}
         self.settled: set[Var] = set()  # partial values of phases before that of the statement at hand
         self.depth = 0  # scopes around that run in one phase as a whole
         self.filled: dict[Var, Atom] = {}  # what arrays are filled with
-        for p in params:
+        for p in fun.body.params:
             dim = self.dim_of(p.type, None)
             self.classes[p] = Replicated(0) if dim is None else Sharded(0, dim)
         self.classes[n] = Replicated(0)
@@ -114,10 +107,10 @@ class Splitter:
             level = max(level, c.level + isinstance(c, Partial))
         return level
 
-    def dim_of(self, t: Type, place: Span | None) -> int | None:
+    def dim_of(self, t: Type, place: Place) -> int | None:
         """The dimension of a type that is split; None if none is."""
         dims = [i for i, s in enumerate(shape_of(t)) if s is self.n]
-        demand(OWN_ROWS, len(dims) < 2, f"an array has two dimensions of size {self.size}", place, self.size)
+        self.demand(OWN_ROWS, len(dims) < 2, f"an array has two dimensions of size {self.size}", place)
         return dims[0] if dims else None
 
     def spans(self, s: ir.Stm) -> bool:
@@ -128,8 +121,15 @@ class Splitter:
             for t in ir.statements([s])
         )
 
+    def demand(self, condition: Condition, holds: object, what: str, place: Place) -> None:
+        """Raises UnsupportedError, with the place, unless a condition of splitting holds."""
+        if not condition(holds):
+            at = self.places.of(place) if isinstance(place, ir.Stm) else place or self.places.fun.span
+            message = f"the program does not split along {self.size}: {what}"
+            raise UnsupportedError(message, at, hint=f"it has to hold: {condition.name}; or else {condition.why}")
+
     def refuse(self, s: ir.Stm, what: str) -> None:
-        demand(OWN_ROWS, False, what, place_of(s), self.size)
+        self.demand(OWN_ROWS, False, what, s)
 
     # -- statements
 
@@ -219,10 +219,10 @@ class Splitter:
                 what = f"'{v.name}' is read at other rows than the one at hand"
                 index = [t for t in ir.statements(lam.stms) if set(t.pat) & set(user.exp.operands())]
                 places = [p for t in (user, *index, s) if (p := place_of(t)) is not None]
-                demand(OWN_ROWS, False, what, next(iter(places), None), self.size)
+                self.demand(OWN_ROWS, False, what, next(iter(places), None) or s)
         for t in lam.stms:
             what = "all rows are looked at for each row"
-            demand(OWN_ROWS, not self.spans(t), what, place_of(t) or place_of(s), self.size)
+            self.demand(OWN_ROWS, not self.spans(t), what, place_of(t) or s)
         return self.known(*[v for v in lam.free() if v is not self.n])
 
     def body(self, s: ir.Stm, lam: ir.Lambda) -> tuple[ir.Lambda, int]:
@@ -237,7 +237,7 @@ class Splitter:
         own = {v for i in items for v in i.stm.pat} | set(lam.params)
         for v in self.combined:
             what = f"'{v.name}' must be combined within a loop, a branch or an accumulation"
-            demand(COMBINED_BEFORE, v in before or v not in own, what, v.at or place_of(s), self.size)
+            self.demand(COMBINED_BEFORE, v in before or v not in own, what, v.at or s)
         return ir.Lambda(lam.params, tuple([i.stm for i in items]), lam.result), level
 
     def result(self, a: Atom, outer: int = 0) -> Class:
@@ -269,10 +269,10 @@ class Splitter:
         """A value as a partial one that is combined by `how`."""
         c = self.of(a)
         if isinstance(c, Partial):
-            demand(ADDED_IN_PARTS, c.how == how, f"'{a}' is combined in two ways", place_of(s), self.size)
+            self.demand(ADDED_IN_PARTS, c.how == how, f"'{name_of(a)}' is combined in two ways", s)
             return a
         fits = isinstance(c, Replicated) and how.op in _NEUTRAL
-        demand(ADDED_IN_PARTS, fits, "what is combined is not a sum of the shards' parts", place_of(s), self.size)
+        self.demand(ADDED_IN_PARTS, fits, "what is combined is not a sum of the shards' parts", s)
         return self.masked(b, a, _NEUTRAL.get(how.op, zero)(elem_of(a.type)))
 
     # Note [Nests]
@@ -397,7 +397,7 @@ class _Nest:
     def _lift(self, v: Var) -> Var:
         fixed = not any(a in self.defs for a in shape_of(v.type) if isinstance(a, Var))
         what = f"the size of '{v.name}' is computed inside of a map"
-        demand(SIZE_KEPT, fixed, what, v.at or place_of(self.s), self.sp.size)
+        self.sp.demand(SIZE_KEPT, fixed, what, v.at or self.s)
         up = Var(v.name, array_of(v.type, self.e.width), v.at)
         level, shard = self._unit(v)
         self.sp.classes[up] = self._outer(self.sp.classes[v], level, shard)
@@ -413,4 +413,4 @@ class _Nest:
         return Partial(level, SAME) if shard else Replicated(level)
 
 
-__all__ = ["RULES", "Item", "Splitter", "is_cheap", "place_of", "sizes_in"]
+__all__ = ["RULES", "Item", "Splitter", "is_cheap", "sizes_in"]

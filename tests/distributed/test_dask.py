@@ -12,7 +12,7 @@ import pytest
 
 import futad
 from futad.distributed import parquet, rows, shard
-from futad.errors import BoundsError, ExecutionError, FileNotFound, UsageError
+from futad.errors import BoundsError, ExecutionError, FileNotFound, InputError, UsageError
 from tests.support.benchmark_programs import program
 from tests.support.needs import needs_cc
 from tests.support.sharding import arguments, flat, same_bits
@@ -141,7 +141,7 @@ def test_an_array_that_is_changed_between_calls(client):
     assert sharded(x, np.eye(3)) == shard(f, "n", shards=5)(x, np.eye(3))
 
 
-def test_what_fails_on_a_worker(client, tmp_path):
+def test_what_fails_on_a_worker(cluster, client, tmp_path):
     f = futad.compile("entry f [n] (x: [n]i64) (t: [3]f64): f64 = f64.sum (map (\\i -> t[i]) x)", backend="c").f
     sharded = shard(f, "n", client=client, shards=4)
     with pytest.raises(BoundsError, match="index 3"):
@@ -156,8 +156,51 @@ def test_what_fails_on_a_worker(client, tmp_path):
             os.kill(os.getpid(), signal.SIGKILL)
         return np.zeros(stop - start, np.int64)
 
+    cluster.scheduler.allowed_failures = 1  # soon
     with pytest.raises(ExecutionError, match="workers died that ran the shards"):
         sharded(rows(die, 8), np.ones(3))
+
+
+def test_memory_maps_that_are_written_to(tmp_path):
+    x, means = np.random.default_rng(1).normal(size=(50, 3)), np.eye(3)
+    np.save(tmp_path / "x.npy", x)
+    f = program("kmeans", "c").objective
+    for mode in ("c", "r+"):  # a copy on write has values that its file has not
+        given = np.load(tmp_path / "x.npy", mmap_mode=mode)
+        given[7] += 3
+        assert shard(f, "n", shards=4)(given, means) == shard(f, "n", shards=4)(np.array(given), means)
+
+
+def test_what_cannot_be_read(tmp_path):
+    f = futad.compile("entry f [n] (x: [n]i64) (a: i64): i64 = a * i64.sum x", backend="c").f
+    sharded = shard(f, "n", shards=2)
+    np.save(tmp_path / "x.npy", np.arange(4))
+    with pytest.raises(UsageError, match="the name of a file does not say how it is read"):
+        sharded(tmp_path / "x.npy", 2)
+    assert sharded(a=2, x=np.load(tmp_path / "x.npy", mmap_mode="r")) == 12
+    for count in (-1, 2.5, "3"):
+        with pytest.raises(UsageError, match="the number of rows must be an int"):
+            rows(lambda start, stop: np.arange(start, stop), count)
+    with pytest.raises(UsageError, match="takes a function of"):
+        rows(np.arange(3), 3)
+    if h5py := _there("h5py"):
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file["g/x"] = np.arange(4)
+            data, group = file["g/x"], file["g"]
+            with pytest.raises(UsageError, match="a Group of h5py"):
+                sharded(group, 2)
+        with pytest.raises(UsageError, match="its file is closed"):
+            sharded(data, 2)
+    if pyarrow := _there("pyarrow"):
+        from pyarrow.parquet import write_table
+
+        path = tmp_path / "x.parquet"
+        write_table(pyarrow.table({"i": pyarrow.array([1, None, 3]), "x": pyarrow.array([1.0, None, 3.0])}), path)
+        with pytest.raises(InputError, match="column 'i' has rows without a value"):
+            sharded(parquet(path, "i"), 2)
+        assert np.isnan(parquet(path, "x").read(0, 0, 3)[1])
+        with pytest.raises(InputError, match="no Parquet file"):
+            parquet(tmp_path / "x.npy", "i")
 
 
 def test_a_memory_map_larger_than_a_worker_may_hold(tmp_path):

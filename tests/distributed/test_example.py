@@ -38,7 +38,7 @@ def test_a_mixture_from_parquet(tmp_path):
 
     x = np.random.default_rng(0).normal(size=(3000, 2))
     write_table(pyarrow.table({"a": x[:, 0], "b": x[:, 1]}), tmp_path / "x.parquet", row_group_size=500)
-    done = run("--data", str(tmp_path / "x.parquet"), "--clusters", "1")
+    done = run("--data", str(tmp_path / "x.parquet"), "--clusters", "1", "--workers", "1")
     assert done.returncode == 0, done.stderr
     found = [float(v) for v in done.stdout.split("means:")[1].split()[:2]]
     np.testing.assert_allclose(found, x.mean(axis=0), atol=0.05)

