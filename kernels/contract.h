@@ -16,6 +16,8 @@
 #ifndef FUTAD_CONTRACT_H
 #define FUTAD_CONTRACT_H
 
+#include "gemm.h"
+
 #define FUTAD_CONTRACT_AXES 16
 #define FUTAD_CONTRACT_TERMS 512   /* places in a table */
 #define FUTAD_CONTRACT_STRETCH 4096 /* elements of a summed axis' lanes that are read for one tile at a time */

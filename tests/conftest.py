@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from futad import checks
 from futad.runtime import cc
+from tests.support.precompiled import with_precompiled
 
 os.environ.setdefault(checks.VARIABLE, checks.IR)
 os.environ.setdefault("FUTAD_QUICK", "0")  # one build of each program, and nothing in the background
@@ -27,9 +28,12 @@ settings.register_profile(
 settings.load_profile("suite")
 # Flags for C, by folder: those of `c` (None: what users get), and those of `multicore`, which is the same loops four
 # times.  Full optimisation takes three to four times as long as -O1, which vectorises loops marked `omp simd` too, and
-# -O1 that much longer than -O0: no folder that needs results alone has it.
+# -O1 some time longer than -O0: no folder that needs results alone has it.
+RESULTS_ALONE = (
+    "source", "core", "rewrite", "optimise", "ad", "dual", "accs", "sparse", "flatten", "api", "python", "distributed",
+)  # fmt: skip
 FLAGS: dict[str, tuple[str | None, str]] = {
-    **dict.fromkeys(("source", "core", "rewrite", "optimise", "ad", "accs", "flatten", "api"), ("-O1", "-O0")),
+    **dict.fromkeys(RESULTS_ALONE, ("-O1", "-O0")),
     **dict.fromkeys(("backend", "imp", "system"), (None, "-O1")),
 }
 # Tests start some thousand processes; without bytecode each would first compile the modules that it imports.
@@ -80,6 +84,8 @@ def quick_builds(request: pytest.FixtureRequest) -> Iterator[None]:
         if one is not None:
             patch.setenv("FUTAD_CFLAGS", one)
         patch.setattr(cc, "build_library", quick)
+        if request.config.pluginmanager.has_plugin("cacheprovider"):
+            patch.setattr(cc, "build_cxx", with_precompiled(cc.build_cxx, request.config.cache.mkdir("futad-headers")))
         yield
 
 

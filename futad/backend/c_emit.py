@@ -71,8 +71,8 @@ class CEmitter(Emitter):
         bools = max([len(bool_arrays(f)) for f in self.module.functions], default=0)
         measures = words_of(self.module.sites)
         slots = max(1, self.module.slots + bools)
-        self.records = any(has(f.body, records.Keep) for f in self.module.functions)
-        self.forks = any(has(f.body, Fork) for f in self.module.functions)
+        kinds = {type(s) for f in self.module.functions for s in statements(f.body)}
+        self.records, self.forks = records.Keep in kinds, Fork in kinds
         last = slots + bool(self.recursing)
         self.line(f"#define FUTAD_SLOTS {last + self.records + self.forks + (measures > 0)}")
         if self.records:
@@ -93,11 +93,13 @@ class CEmitter(Emitter):
             self.line('#include "records.h"')
         if self.forks:
             self.lines += [f"#define FUTAD_TASKS_SLOT {last + self.records}", '#include "tasks.h"']
-        if any(has(f.body, ir.Transpose) for f in self.module.functions):
+        if kinds & {ir.Gemm, ir.Pack}:  # or C compilers would read it for nothing, and without -O compile it
+            self.line('#include "gemm.h"')
+        if ir.Transpose in kinds:
             self.line('#include "transpose.h"')
-        if any(has(f.body, Contract) for f in self.module.functions):
+        if Contract in kinds:
             self.line('#include "contract.h"')
-        if any(has(f.body, ir.Trace) for f in self.module.functions):
+        if ir.Trace in kinds:
             self.line('#include "values_text.h"')
         if measures:
             self.lines += [f"#define FUTAD_MEASURES {measures}", '#include "measures.h"']

@@ -7,7 +7,6 @@ RUNTIME = r"""#include "prelude.h"
 #else
 #define FUTAD_MOST_THREADS 1
 #endif
-#include "gemm.h"
 #ifdef __linux__
 #include <sys/mman.h>
 #endif

@@ -47,6 +47,7 @@ CXX_HINT = (
     "`xcode-select --install`), or name it in FUTAD_CXX"
 )
 
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.MULTILINE)
 _loaded: dict[str, ctypes.CDLL] = {}
 
 
@@ -395,8 +396,8 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path,
     """Compiles to `out`; its folder is for temporary files.  Raises an OSError if that has no space."""
     main = out.with_name("program.c")
     main.write_text(source, encoding="utf-8")
-    for name, text in headers().items():
-        out.with_name(name).write_text(text, encoding="utf-8")
+    for name in _included(source):
+        out.with_name(name).write_text(headers()[name], encoding="utf-8")
     kind = ["-fPIC", "-shared"] if shared else []
     done = _run(compiler, [*options, *kind, str(main), "-o", str(out), *link_flags()], out.parent)
     if done.returncode == 0:
@@ -404,6 +405,19 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path,
     _check_space(done)
     _check_works(compiler, out.parent)
     raise _rejected("C", done)
+
+
+def _included(source: str) -> set[str]:
+    """The headers that a text includes, and those that these include."""
+    known = headers()
+    found: set[str] = set()
+    texts = [source]
+    while texts:
+        for name in _INCLUDE.findall(texts.pop()):
+            if name in known and name not in found:
+                found.add(name)
+                texts.append(known[name])
+    return found
 
 
 def _check_works(compiler: Compiler, work: Path) -> None:
