@@ -352,8 +352,8 @@ module mk_linalg (R: float) = {
   local def jacobi [n] (a: [n][n]t): (*[n]t, *[n][n]t) =
     let even = n + n % 2
     let partner r i =
-      let last = even - 1
-      let j = if i == last then r else let j = (2 * r - i) % last in if j == i then last else j
+      let end = even - 1
+      let j = if i == end then r else let j = (2 * r - i) % end in if j == i then end else j
       in if j < n then j else i
     let rotate_all r (a: [n][n]t) (v: [n][n]t): (*[n][n]t, *[n][n]t) =
       let ps = map (partner r) (iota n)

@@ -13,12 +13,12 @@ module mk_ode (R: float) = {
 
   -- Single steps of length h -----------------------------------------------------------------------------------------
 
-  def euler_step [n] (f: t -> [n]t -> [n]t) (h: t) (time: t) (y: [n]t): [n]t = along y h (f time y)
+  def euler_step [n] (f: t -> [n]t -> [n]t) (h: t) (time: t) (y: [n]t): *[n]t = along y h (f time y)
 
-  def midpoint_step [n] (f: t -> [n]t -> [n]t) (h: t) (time: t) (y: [n]t): [n]t =
+  def midpoint_step [n] (f: t -> [n]t -> [n]t) (h: t) (time: t) (y: [n]t): *[n]t =
     along y h (f (time + h / 2) (along y (h / 2) (f time y)))
 
-  def rk4_step [n] (f: t -> [n]t -> [n]t) (h: t) (time: t) (y: [n]t): [n]t =
+  def rk4_step [n] (f: t -> [n]t -> [n]t) (h: t) (time: t) (y: [n]t): *[n]t =
     let k1 = f time y
     let k2 = f (time + h / 2) (along y (h / 2) k1)
     let k3 = f (time + h / 2) (along y (h / 2) k2)
@@ -28,19 +28,19 @@ module mk_ode (R: float) = {
   -- Steps of fixed length ---------------------------------------------------------------------------------------------
 
   -- y at t1 from y at t0, by so many steps of a kind.
-  def steps_of [n] (step: t -> t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): [n]t =
+  def steps_of [n] (step: t -> t -> [n]t -> *[n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): *[n]t =
     let h = (t1 - t0) / R.i64 steps
-    in loop y for i < steps do step h (t0 + R.i64 i * h) y
+    in loop y = copy y for i < steps do step h (t0 + R.i64 i * h) y
 
-  def euler [n] (f: t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): [n]t =
+  def euler [n] (f: t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): *[n]t =
     steps_of (euler_step f) steps t0 t1 y
-  def midpoint [n] (f: t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): [n]t =
+  def midpoint [n] (f: t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): *[n]t =
     steps_of (midpoint_step f) steps t0 t1 y
-  def rk4 [n] (f: t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): [n]t =
+  def rk4 [n] (f: t -> [n]t -> [n]t) (steps: i64) (t0: t) (t1: t) (y: [n]t): *[n]t =
     steps_of (rk4_step f) steps t0 t1 y
 
   -- y at each time, the first of which is where y is given; so many steps of rk4 from one to the next.
-  def rk4_at [n][m] (f: t -> [n]t -> [n]t) (steps: i64) (times: [m]t) (y: [n]t): [m][n]t =
+  def rk4_at [n][m] (f: t -> [n]t -> [n]t) (steps: i64) (times: [m]t) (y: [n]t): *[m][n]t =
     let (_, ys) = loop (y, ys) = (y, replicate m y) for i < m - 1 do
       let y = rk4 f steps times[i] times[i + 1] y
       in (y, ys with [i + 1] = copy y)
@@ -104,7 +104,7 @@ module mk_ode (R: float) = {
     in chosen (if span < 0 then -h else h)
 
   -- y at each time, the first of which is where y is given, and how many steps were tried.  Times go up or down.
-  def rk45_at [n][m] (f: t -> [n]t -> [n]t) (o: options) (times: [m]t) (y: [n]t): ([m][n]t, i64) =
+  def rk45_at [n][m] (f: t -> [n]t -> [n]t) (o: options) (times: [m]t) (y: [n]t): (*[m][n]t, i64) =
     if m == 0 then (replicate m y, 0) else
     let (t0, t1) = (times[0], times[m - 1])
     let forwards = t1 >= t0
@@ -114,14 +114,14 @@ module mk_ode (R: float) = {
     let ys = replicate m y
     let (_, _, _, _, ys, next, tried) =
       loop (time, y, k, h, ys, next, tried) = (t0, y, k, h, ys, i64.min 1 m, 0) while next < m && tried < o.most do
-        let last = reached t1 (time + h * 1.0000001)
-        let whole = if last then t1 - time else h
+        let final = reached t1 (time + h * 1.0000001)
+        let whole = if final then t1 - time else h
         let (z, e, k7, dense) = dopri_step f whole time y k
         let size = measure o y z e
         let good = size <= 1
         let factor = if size == 0 then 10 else R.max 0.2 (R.min 10 (0.9 * size ** (-0.2)))
         let factor = if R.isnan size then 0.2 else factor
-        let end = if last then t1 else time + whole
+        let end = if final then t1 else time + whole
         -- Hermite's polynomial, and a term of degree 4.
         let (ys, next) =
           if !good then (ys, next) else
@@ -141,15 +141,15 @@ module mk_ode (R: float) = {
     in assert all_times_reached (ys, tried)
 
   -- y at t1 from y at t0.
-  def rk45 [n] (f: t -> [n]t -> [n]t) (o: options) (t0: t) (t1: t) (y: [n]t): [n]t =
-    let (ys, _) = rk45_at f o [t0, t1] y in ys[1]
+  def rk45 [n] (f: t -> [n]t -> [n]t) (o: options) (t0: t) (t1: t) (y: [n]t): *[n]t =
+    let (ys, _) = rk45_at f o [t0, t1] y in copy ys[1]
 
   -- Leapfrog ----------------------------------------------------------------------------------------------------------
 
   -- Places q and velocities p after so many steps of length h, with q' = p and p' = force q.  Each step is undone by
   -- one of length -h, so that gradients need no memory where iterations may be undone (`reversible=True`).
-  def leapfrog [n] (force: [n]t -> [n]t) (steps: i64) (h: t) (q: [n]t) (p: [n]t): ([n]t, [n]t) =
-    loop (q, p) for _i < steps do
+  def leapfrog [n] (force: [n]t -> [n]t) (steps: i64) (h: t) (q: [n]t) (p: [n]t): (*[n]t, *[n]t) =
+    loop (q, p) = (copy q, copy p) for _i < steps do
       let p = along p (h / 2) (force q)
       let q = along q h p
       in (q, along p (h / 2) (force q))

@@ -105,8 +105,8 @@ def arguments(name: str, n: int) -> tuple[list[Any], list[Any]]:
     m = r.normal(size=(n, n)) / max(n, 1) ** 0.5
     a = m @ m.T + np.eye(n)
     made = {
-        "a": a, "l": np.tril(m) + 2 * np.eye(n), "u": np.triu(m) + 2 * np.eye(n), "g": m + 1.5 * np.eye(n), "s": m + m.T,
-        "r": r.normal(size=(n, (n + 1) // 2)), "b": r.normal(size=n), "bs": r.normal(size=(n, 3)),
+        "a": a, "l": np.tril(m) + 2 * np.eye(n), "u": np.triu(m) + 2 * np.eye(n), "g": m + 1.5 * np.eye(n),
+        "s": m + m.T, "r": r.normal(size=(n, (n + 1) // 2)), "b": r.normal(size=n), "bs": r.normal(size=(n, 3)),
     }  # fmt: skip
     xs = [made[a] for a in FUNCTIONS[name][0]]
     return xs, [r.normal(size=x.shape) for x in xs]
@@ -153,7 +153,10 @@ def check_derivatives(name: str, n: int, backend: str, order: int) -> None:
             close(g, slope(lambda z, k=k: parts(first(*z, *ds)[2])[k]), 1e-7)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+FEW = ("solve_lower", "lstsq", "eigh")
+
+
+@pytest.mark.parametrize("name", [pytest.param(f, marks=[] if f in FEW else pytest.mark.slow) for f in FUNCTIONS])
 def test_values(name):
     for n in (0, 1, 5, 40):
         check_value(name, n, "interp")

@@ -60,7 +60,8 @@ def check(backend: str, sizes: tuple[int, ...]) -> None:
     p, r = program(backend), np.random.default_rng(1)
     for n in sizes:
         for m in (1, 2, 3, 4, 7):
-            x, k, xs, ks = r.normal(size=n), r.normal(size=m), r.normal(size=(n, n + 3)), r.normal(size=(m, max(1, m - 1)))
+            x, k = r.normal(size=n), r.normal(size=m)
+            xs, ks = r.normal(size=(n, n + 3)), r.normal(size=(m, max(1, m - 1)))
             if n >= m:
                 same(p.a_valid(k, x), np.correlate(x, k, "valid"))
                 same(p.b_valid(k, x), np.convolve(x, k, "valid"))
@@ -79,8 +80,8 @@ def check(backend: str, sizes: tuple[int, ...]) -> None:
     x, k = r.normal(size=(2, 9)), r.normal(size=(3, 2, 4))
     xs, ks = r.normal(size=(2, 9, 8)), r.normal(size=(3, 2, 4, 3))
     for s in (1, 2, 3):
-        same(p.layer(k, s, x), [sum(np.correlate(x[c], l[c], "valid") for c in range(2))[::s] for l in k])
-        full = [sum(signal.correlate2d(xs[c], l[c], "valid") for c in range(2))[::s, ::s] for l in ks]
+        same(p.layer(k, s, x), [sum(np.correlate(x[c], w[c], "valid") for c in range(2))[::s] for w in k])
+        full = [sum(signal.correlate2d(xs[c], w[c], "valid") for c in range(2))[::s, ::s] for w in ks]
         same(p.layer_2d(ks, s, xs), full)
     x, xs = r.normal(size=7), r.normal(size=(5, 6))
     same(p.second(x), ndimage.correlate1d(x, [1, -2, 1], mode="mirror"))
@@ -89,10 +90,12 @@ def check(backend: str, sizes: tuple[int, ...]) -> None:
     same(p.wider_2d(xs), np.pad(xs, ((1, 0), (2, 3)), mode="edge"))
 
 
+@pytest.mark.slow
 def test_values_beside_numpy_and_scipy():
     check("interp", (1, 5))
 
 
+@pytest.mark.slow
 def test_nothing():
     p = program("interp")
     assert p.correlate_zero(np.ones(3), np.zeros(0)).shape == (0,)
@@ -120,7 +123,7 @@ entry main [n][m][p][q] (k: [p][q]f64) (x: [n][m]f64): f64 =
 """
 
 
-@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("border", [pytest.param(b, marks=[] if b == "reflect" else pytest.mark.slow) for b in BORDERS])
 def test_gradients_of_convolutions_are_correlations(border):
     """The adjoint of an image, in its middle, and that of each weight."""
     r = np.random.default_rng(2)
@@ -133,6 +136,7 @@ def test_gradients_of_convolutions_are_correlations(border):
     same(gk.ravel(), [(bar * ndimage.convolve(x, e, mode=mode)).sum() for e in one])
 
 
+@pytest.mark.slow
 def test_all_modes_become_contractions():
     source = 'import "futad/stencil"\n' + SAME + OTHERS
     made = compile_program(compile_text(source), target=C, stop_after="contractions")
