@@ -15,9 +15,12 @@ from futad.imp import ir, records
 from futad.imp.contraction import Contract
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
+from futad.imp.loops.facts import LoopFacts
 from futad.imp.report import Reports
 from futad.imp.tasks import Fork
-from futad.imp.walk import statements
+from futad.imp.walk import loads_in, statements
+
+FAR = 16  # elements that GCC may step over in vectors
 
 
 class CEmitter(Emitter):
@@ -352,19 +355,19 @@ class CEmitter(Emitter):
 
     def plain_for(self, s: ir.For) -> None:
         """A loop from its start to its end."""
-        if s.independent:
+        asked = s.independent and bool(s.partials or s.lanes) and not _strides_far(s)
+        if asked:
             groups: dict[str, list[str]] = {}
             for p in s.partials:
                 groups.setdefault(OPS[p.op].reduction, []).append(p.name)
             clauses = [f"simdlen(FUTAD_VECTOR / {max(4, s.lanes)})"] if s.lanes else []
             clauses += [f"reduction({op}:{','.join(names)})" for op, names in groups.items()]
-            if clauses:
-                self.line(f"#pragma omp simd {' '.join(clauses)}")
-            else:
-                self.line("FUTAD_INDEPENDENT")
+            self.line(f"#pragma omp simd {' '.join(clauses)}")
+        elif s.independent and not s.partials:
+            self.line("FUTAD_INDEPENDENT")
         outer = self.in_lanes, self.selects
         if s.independent:
-            self.in_lanes, self.selects = True, s.lanes > 0
+            self.in_lanes, self.selects = True, asked and s.lanes > 0
         super().for_(s)
         self.in_lanes, self.selects = outer
 
@@ -387,6 +390,16 @@ class CEmitter(Emitter):
 
     def per_thread(self, s: ir.PerThread) -> None:
         self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_POOL_MOST];")
+
+
+def _strides_far(s: ir.For) -> bool:
+    """Whether a loop steps through an array by a large known number of elements.
+
+    GCC 12 that is asked for vectors reads each stretch of such a step as vectors and picks elements from them: 4096
+    vectors for a step of 4096, which takes it more than ten minutes."""
+    facts = LoopFacts(s.var, s.body)
+    loads = [x.index for t in s.body for x in loads_in(t)] + [t.index for t in s.body if isinstance(t, ir.Store)]
+    return any((place := facts.place(index)) is not None and abs(place.scale) > FAR for index in loads)
 
 
 def _recursing(module: ir.Module) -> set[str]:

@@ -1,4 +1,4 @@
-"""Maps around loops that carry scalars, a block of iterations at a time.
+"""Maps around loops that carry scalars or reduce columns, a block of iterations at a time.
 
     for i: { t = f(i); y = 0; for j: y = y * t + x[j]; s += g(t, y) }
   becomes, for i in steps of some lanes,
@@ -7,7 +7,8 @@
 so that vector lanes have work although each j waits for the one before.  An array that an iteration has for itself,
 such as the values that a reverse sweep needs, lies with the elements of all lanes side by side.  Where the inner loop
 has much to compute, lanes may gather what they read and scatter what they write.  Branches that only compute scalars
-are computed on both sides.
+are computed on both sides.  A loop inside that reduces a column (`for j: s += x[j, i]`) would have to gather it in its
+own lanes; in those of the loop around, elements lie side by side.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ from dataclasses import dataclass, field
 from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import Expr
-from futad.imp.loops.facts import cost
+from futad.imp.loops.facts import LoopFacts, cost
 from futad.imp.loops.if_conversion import can_fail, if_converted
 from futad.imp.walk import has_load, loads_in, refs, statements
 from futad.legality import Legality
 
 LEGAL = Legality(
     "outer-loop-vectorisation",
-    "iterations of a map around loops that carry scalars run together, each in a lane",
+    "iterations of a map around loops that carry scalars, or reduce columns, run together, each in a lane",
     worth="log-sum-exp of rows 8 times as fast, its gradient 6 times; an HMM's gradient 157 to 26 ms",
 )
 ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
@@ -52,12 +53,26 @@ def outer_vectorised(
     shape = Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
-    if not shape.carried:
-        return refused("no loop inside carries scalars")
+    columns = _reduces_columns(loop, body)
+    if not shape.carried and not columns:
+        return refused("no loop inside carries scalars, or reduces what lies side by side for this one's iterations")
     most = max((cost(f.body) for f in statements(body) if isinstance(f, ir.For)), default=0)
-    if shape.gathers and most < MUCH and not asked:
+    if shape.gathers and not columns and most < MUCH and not asked:
         return refused("lanes would gather and scatter for little to compute")
     return in_blocks(loop, body, shape)
+
+
+def _reduces_columns(loop: ir.For, body: list[ir.Stmt]) -> bool:
+    """Whether loops inside reduce elements that lie side by side for neighbouring iterations of the loop, and nothing
+    inside reads or writes elsewhere but at one place for all.  Lanes of the loops inside would have to gather them."""
+    facts = LoopFacts(loop.var, statements(body))
+    reduced = False
+    for f in facts.inner:
+        places = [x.index for s in f.body for x in loads_in(s)] + [s.index for s in f.body if isinstance(s, ir.Store)]
+        if not all(facts.beside(index) or facts.invariant(index) for index in places):
+            return False
+        reduced |= bool(f.partials) and any(facts.beside(index) for index in places)
+    return reduced
 
 
 def in_blocks(loop: ir.For, body: list[ir.Stmt], shape: Shape) -> ir.Blocks | None:
