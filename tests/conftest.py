@@ -31,6 +31,7 @@ settings.load_profile("suite")
 # -O1 some time longer than -O0: no folder that needs results alone has it.
 RESULTS_ALONE = (
     "source", "core", "rewrite", "optimise", "ad", "dual", "accs", "sparse", "flatten", "api", "python", "distributed",
+    "library",
 )  # fmt: skip
 FLAGS: dict[str, tuple[str | None, str]] = {
     **dict.fromkeys(RESULTS_ALONE, ("-O1", "-O0")),

@@ -5,7 +5,6 @@ Module types are in modtypes.py.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,6 +13,7 @@ from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import modast as M
 from futad.source import numeric
 from futad.source.check_types import PRIM_TYPES, Abbreviation
+from futad.source.fresh import fresh
 from futad.source.modtypes import abstract, restrict
 from futad.source.namespace import FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 
@@ -132,7 +132,7 @@ def functor(ck: Checker, param: M.ModParam, ret: M.ModType | None, body: M.ModEx
         funs = len(ck.funs)
         with ck.scoped():
             ck.bind_module(param.name, arg)
-            out = evaluate(ck, copy.deepcopy(body))
+            out = evaluate(ck, fresh(body))
             if ret is not None:
                 restrict(ck, out, Signature(ret, scope_of(ck)), body.span)
         # What it defines is no part of the program.
@@ -163,7 +163,7 @@ def apply(ck: Checker, fun: Functor, arg: Module | Functor, span: Span) -> Modul
         arg = restrict(ck, arg, Signature(fun.param.sig, s), span, hide=False)
         with ck.scoped():
             ck.bind_module(fun.param.name, arg)
-            out = evaluate(ck, copy.deepcopy(fun.body))
+            out = evaluate(ck, fresh(fun.body))
             if fun.ret is not None:
                 out = restrict(ck, out, Signature(fun.ret, scope_of(ck)), span)
         return out
