@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 
 from futad.api.derivatives import _entry
-from futad.api.derive import VMAP
+from futad.api.derive import MOVED, VMAP
 from futad.api.program import Function
 from futad.core.budget import Budget
 from futad.errors import UsageError
+from futad.runtime.native import NativeEntry
 from futad.runtime.shapes import Spec
 from futad.runtime.values import Signature, build_value, count_leaves, count_text, entry_text
 
@@ -100,6 +101,10 @@ class Bound(Function):
     def call_into(self, leaves: Sequence[Any], outs: Sequence[np.ndarray[Any, Any]]) -> None:
         self.of.call_into(self.all_leaves(leaves), outs)
 
+    def native(self) -> NativeEntry:
+        raise UsageError(f"{self.__name__} has bound arguments, which its code does not know",
+                         hint="take that of the entry itself")  # fmt: skip
+
     def shapes_of_leaves(self, leaves: Sequence[Any]) -> list[Spec]:
         return self.of.shapes_of_leaves(self.all_leaves(leaves))
 
@@ -110,6 +115,8 @@ class Bound(Function):
             if kind == VMAP:
                 axes = dict(zip(self.free, active, strict=True))
                 inner = tuple([axes.get(i) for i in range(len(self.of.entry.params))])
+            elif kind == MOVED:
+                inner = active
             else:
                 inner = tuple([self.free[i] for i in active])
             return Bound(self.of._derive(kind, inner, single, engine, budget), self.given)

@@ -20,14 +20,14 @@ from typing import Any, Unpack
 import numpy as np
 
 from futad.api.argnums import Argnums, has_floats, is_single, numbers, with_floats
-from futad.api.derive import lifted
+from futad.api.derive import MOVED, VMAP, lifted
 from futad.api.options import takes_budget
 from futad.api.program import Function
 from futad.core import ir
 from futad.core.budget import Budget, Options, chosen
 from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like
-from futad.runtime.values import build_value, entry_text, flatten_value
+from futad.runtime.values import build_value, count_leaves, entry_text, flatten_value
 
 
 @takes_budget("loops")
@@ -103,12 +103,13 @@ def mjp(
     return value, pull
 
 
-def vmap(f: Function, in_axes: int | None | Sequence[int | None] = 0) -> Function:
-    """The entry that computes f for each of a batch, in parallel; its results have the batch as dimension 0.
+def vmap(f: Function, in_axes: int | None | Sequence[int | None] = 0, out_axes: int | Sequence[int] = 0) -> Function:
+    """The entry that computes f for each of a batch, in parallel.
 
     `in_axes`: for each argument the dimension of its arrays that is the batch's, None if all have the argument in
-    common; or the same for all arguments.  The batch may have no elements.  Raises UsageError if nothing has a batch,
-    or if results could differ in shape from one to the next.
+    common; or the same for all arguments.  `out_axes`: the dimension that the batch is of the results; for each part of
+    a tuple, or the same for all.  The batch may have no elements.  Raises UsageError if nothing has a batch, if an
+    argument or a result has no such dimension, or if results could differ in shape from one to the next.
     """
     f = _entry(f, "vmap")
     count = len(f.entry.params)
@@ -121,7 +122,22 @@ def vmap(f: Function, in_axes: int | None | Sequence[int | None] = 0) -> Functio
                          hint=entry_text(f.entry))  # fmt: skip
     if all(a is None for a in axes):
         raise UsageError("vmap: in_axes names no argument that has a batch")
-    return _derived(f, "vmap", axes, False)
+    batched = _derived(f, VMAP, axes, False)
+    moves = _out_axes(f, out_axes)
+    return _derived(batched, MOVED, moves, False) if any(moves) else batched
+
+
+def _out_axes(f: Function, out_axes: int | Sequence[int]) -> tuple[int, ...]:
+    """For each component of the result the dimension that is the batch's."""
+    result = f.entry.result
+    parts = [t for _, t in result.fields] if result.kind == "tuple" else [result]
+    given: tuple[Any, ...] = tuple(out_axes) if isinstance(out_axes, tuple | list) else (out_axes,) * len(parts)
+    if wrong := [a for a in given if type(a) is not int or a < 0]:
+        raise UsageError(f"vmap: out_axes holds dimensions, counted from 0, not {wrong[0]!r}")
+    if len(given) != len(parts):
+        message = f"vmap: the result of {f.__name__} has {len(parts)} parts, but out_axes has {len(given)} entries"
+        raise UsageError(message, hint=entry_text(f.entry))
+    return tuple([a for a, t in zip(given, parts, strict=True) for _ in range(count_leaves(t))])
 
 
 @takes_budget("loops")

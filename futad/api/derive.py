@@ -17,16 +17,19 @@ The Jacobians take derivatives along the elements of a (`jacfwd`) or of y (`jacr
 seeds, many directions at a time (`jmp` and `mjp`).
 
 "vmap" is no derivative, but made in the same way: f for each of a batch.  `active` has an item for each parameter, the
-dimension that is the batch's in the arrays given for it, or None if all have the same value.
+dimension that is the batch's in the arrays given for it, or None if all have the same value.  "moved" is f with
+dimension 0 of its results, the batch's, at other places: an item of `active` for each component of the result.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+from futad.api.sizes import OPERATIONS, evaluated, is_size, params_of, size_formulas
 from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
@@ -53,7 +56,7 @@ from futad.errors import UsageError
 from futad.runtime.values import count_leaves, leaf_paths, witnesses_of
 
 KINDS = ("jvp", "vjp", "jmp", "mjp", "grad", "value_and_grad", "jacfwd", "jacrev")
-VMAP = "vmap"
+VMAP, MOVED = "vmap", "moved"
 DIRECTIONS = "directions"  # the name of their number
 
 
@@ -61,6 +64,7 @@ DIRECTIONS = "directions"  # the name of their number
 class _Site:
     """The function being wrapped, and the wrapper as far as it is built."""
 
+    program: ir.Program
     fun: ir.Fun
     entry: ir.Entry
     active: tuple[int, ...]
@@ -94,14 +98,15 @@ def derive(
     keep.
     """
     fun = program.funs[name]
-    assert fun.entry is not None and kind in (*KINDS, VMAP)
-    site = _open(fun, active, single, budget)
+    assert fun.entry is not None and kind in (*KINDS, VMAP, MOVED)
+    site = _open(program, fun, active, single, budget)
     build = {
         "jvp": _jvp,
         "vjp": _vjp,
         "jmp": _jmp,
         "mjp": _mjp,
         VMAP: _vmap,
+        MOVED: _moved,
         "grad": _grad,
         "value_and_grad": _value_and_grad,
         "jacfwd": _jacfwd,
@@ -242,26 +247,67 @@ def _vmap(s: _Site) -> _Built:
     for (p, array), axis in zip(given.items(), [a for a in axes if a is not None], strict=True):
         others = [d for d in range(len(shape_of(p.type)) + 1) if d != axis]
         rows.append(s.b.let(ir.Rearrange(array, (axis, *others)), "rows") if axis else array)
-    mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, s.args, strict=True))
+    brought = _common_sizes(s, given)
+    mapping: dict[Var, Atom] = dict(zip(s.fun.body.params, s.args, strict=True)) | brought
     types = []
     for r in s.fun.ret:
         t = subst_type(r.type, mapping)
         if any(size in given or size in s.fun.ret for size in shape_of(t)):
             raise UsageError(f"vmap: the results of {s.entry.name} may differ in shape from one to the next of a batch")
-        types.append(array_of(t, batch))
+        types.append(t)
 
     inside = [Var(p.name, p.type) for p in given]
     inner = Builder()
     args = [dict(zip(given, inside, strict=True)).get(a, a) if isinstance(a, Var) else a for a in s.args]
-    results = _call(s, inner, args)
+    made = _call(s, inner, args)
+    rows_made = [i for i, r in enumerate(s.fun.ret) if r not in brought]
+    results = [_reshaped(inner, made[i], shape_of(types[i])) for i in rows_made]
     lam = ir.Lambda(tuple(inside), tuple(inner.stms), tuple(results))
-    out = s.b.emit(ir.Map(batch, tuple(rows), lam), "batched", types=types)
+    many = [array_of(types[i], batch) for i in rows_made]
+    out = iter(s.b.emit(ir.Map(batch, tuple(rows), lam), "batched", types=many))
     s.params = [given.get(p, p) for p in s.params]
     s.shown = [
         (name, t if axis is None else lifted(t, "batch", axis))
         for (name, t), axis in zip(s.entry.params, s.active, strict=True)
     ]
-    return [batch], [], (), list(out), lifted(s.entry.result, "batch")
+    every = [brought[r] if r in brought else next(out) for r in s.fun.ret]
+    return [batch], [], (), every, lifted(s.entry.result, "batch")
+
+
+def _common_sizes(s: _Site, given: Mapping[Var, Var]) -> dict[Var, Atom]:
+    """The sizes that results bring along and that all of a batch have in common, computed from arguments that are not
+    the batch's."""
+    wanted = witnesses_of(s.fun.ret, s.entry.result)
+    formulas = size_formulas(s.program, s.fun.name) if wanted else {}
+    ops: dict[str, Callable[..., Any]] = {name: partial(s.b.op, name, hint="size") for name in OPERATIONS}
+    args, found = s.args, {}
+    for i in sorted(wanted & formulas.keys()):
+        if not any(args[k] in given for k in params_of(formulas[i])):
+            size = evaluated(formulas[i], args.__getitem__, i64, ops)
+            # Of no batch at all nothing checks it.
+            found[s.fun.ret[i]] = size if is_size(formulas[i], s.fun.num_sizes) else ops["max"](size, ZERO)
+    return found
+
+
+def _moved(s: _Site) -> _Built:
+    """Dimension 0 of each component of the result becomes the one that `active` names."""
+    results = _call(s, s.b, s.args)
+    brought, axes = witnesses_of(s.fun.ret, s.entry.result), iter(s.active)
+    out: list[Atom] = []
+    for i, r in enumerate(results):
+        axis = 0 if i in brought else next(axes)
+        rank = len(shape_of(r.type))
+        if axis >= max(rank, 1):
+            raise UsageError(f"vmap: out_axes holds {axis}, but a result of {s.entry.name} has {rank} dimensions")
+        perm = (*range(1, axis + 1), 0, *range(axis + 1, rank))
+        out.append(s.b.let(ir.Rearrange(r, perm), "moved") if axis else r)
+    places = iter(s.active)
+
+    def moved(elem: Prim, d: ir.EntryType) -> ir.EntryType:
+        axis = next(places)
+        return _leaf_type(elem, (*d.dims[1 : axis + 1], *d.dims[:1], *d.dims[axis + 1 :]))
+
+    return [], [], (), out, _map_leaves(s.entry.result, moved)
 
 
 def _batched(p: Var, batch: Var, axis: int) -> Var:
@@ -336,7 +382,7 @@ def _jacobian(s: _Site, results: list[Var], outs: list[int], blocks: dict[tuple[
 # --- pieces -------------------------------------------------------------------------------------------------
 
 
-def _open(fun: ir.Fun, active: tuple[int, ...], single: bool, budget: Budget | None) -> _Site:
+def _open(program: ir.Program, fun: ir.Fun, active: tuple[int, ...], single: bool, budget: Budget | None) -> _Site:
     entry = fun.entry
     assert entry is not None
     mapping: dict[Var, Atom] = {}
@@ -348,7 +394,8 @@ def _open(fun: ir.Fun, active: tuple[int, ...], single: bool, budget: Budget | N
     leaf_arg = [i for i, (_, t) in enumerate(entry.params) for _ in range(count_leaves(t))]
     n = fun.num_sizes
     attrs = (budget.attribute(),) if budget is not None else ()
-    return _Site(fun, entry, active, single, attrs, Builder(), fresh[:n], fresh[n:], leaf_arg, list(entry.params))
+    sizes, params = fresh[:n], fresh[n:]
+    return _Site(program, fun, entry, active, single, attrs, Builder(), sizes, params, leaf_arg, list(entry.params))
 
 
 def _call(s: _Site, b: Builder, args: Sequence[Atom]) -> list[Var]:
@@ -481,6 +528,7 @@ def _doc(kind: str, entry: ir.Entry) -> str:
         "jmp": "The value and directional derivatives",
         "mjp": "The adjoints of arguments, for each of many cotangents",
         VMAP: "For each of a batch",
+        MOVED: "The batch at other dimensions of the results",
         "grad": "The gradient",
         "value_and_grad": "The value and the gradient",
         "jacfwd": "The Jacobian (by forward mode)",

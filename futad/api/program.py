@@ -15,6 +15,7 @@ import keyword
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -24,13 +25,15 @@ from futad.api.argnums import Argnums, is_single, numbers, with_floats
 from futad.api.derive import KINDS, derive
 from futad.api.executable import Executable, Origin
 from futad.api.options import takes_budget
+from futad.api.sizes import evaluated, params_of, size_formulas
 from futad.backend import aot_cache, backends
 from futad.core import ir
 from futad.core.budget import Budget, Options, chosen
 from futad.errors import DtypeError, ShapeError, UsageError
 from futad.runtime.exchange import DeviceArray
-from futad.runtime.ffi import Misfit
-from futad.runtime.shapes import Spec, result_specs, specs_of
+from futad.runtime.ffi import CLibrary, Misfit
+from futad.runtime.native import NativeEntry
+from futad.runtime.shapes import Computed, Spec, result_specs, specs_of
 from futad.runtime.values import (
     Leaf,
     Signature,
@@ -151,7 +154,40 @@ class Function:
 
     def shapes_of_leaves(self, leaves: Sequence[Any]) -> list[Spec]:
         """As `shapes`, for the components of the result from those of the arguments."""
-        return result_specs(self.signature, leaves)
+        return result_specs(self.signature, leaves, self.computed_sizes)
+
+    def computed_sizes(self) -> Computed:
+        """See `result_specs`."""
+
+        def make() -> Computed:
+            made = size_formulas(self.executable.core, self._symbol)
+            return {i: (frozenset(params_of(f)), partial(evaluated, f)) for i, f in made.items()}
+
+        found: Computed = self.derived("sizes", make)
+        return found
+
+    def size_numbers(self) -> frozenset[int]:
+        """The components of the arguments that are numbers on whose value the shape of a result depends."""
+        s, first = self.signature, len(self.signature.size_names)
+        dims = [d for leaf in (*s.params, *s.results) for d in leaf.dims if not isinstance(d, int)]
+        places = {i for where, i in dims if where == "arg"}
+        if any(where == "res" for where, _ in dims):
+            places |= {i for params, _ in self.computed_sizes().values() for i in params}
+        return frozenset({i - first for i in places if i >= first})
+
+    def native(self) -> NativeEntry:
+        """The entry's compiled C, for callers that are no Python: its address, and a context of its own with the lock
+        that belongs to it (`NativeEntry`).  Compiles in full.  Raises UsageError on other backends than `c` and
+        `multicore`, and for arguments that are bound."""
+        library = getattr(made := self.executable.executor(), "compiled", made)
+        if type(library) is not CLibrary:
+            raise UsageError(f"{self.__name__} runs on backend '{self.backend}', which has no code that can be called",
+                             hint="load the program with backend='c'")  # fmt: skip
+        try:
+            key = f"{self.executable.digest} {self._symbol}"
+        except TypeError:  # no source
+            key = ""
+        return NativeEntry(library, self._symbol, self.signature, key)
 
     def derivative(self, kind: str, argnums: Argnums | None = None, **options: Unpack[Options]) -> Function:
         """The entry that computes a derivative, for those who call derivatives by components (`call_leaves`).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +29,14 @@ def specs_of(s: Signature, args: Sequence[Any]) -> list[Any]:
     return [leaf for (name, t), value in pairs for leaf in flatten_value(t, value, name, s.name)]
 
 
-def result_specs(s: Signature, leaves: Sequence[Any]) -> list[Spec]:
+Computed = Mapping[int, tuple[frozenset[int], Callable[[Callable[[int], Any]], Any]]]
+
+
+def result_specs(s: Signature, leaves: Sequence[Any], computed: Callable[[], Computed] = dict) -> list[Spec]:
     """Shape and dtype of each component of the result, from values, shapes, or objects with a shape for each component
-    of the arguments.  A size may be anything that compares with `==`, such as a symbol of another system.
+    of the arguments.  A size may be anything that compares with `==`, such as a symbol of another system.  `computed`
+    tells sizes that results bring along and that follow from parameters: by their place among the core results, the
+    places of these parameters, and the size from a function that gives them.
 
     Raises ShapeError if ranks or sizes disagree, UsageError if a size is not told by these.
     """
@@ -54,21 +59,31 @@ def result_specs(s: Signature, leaves: Sequence[Any]) -> list[Spec]:
                 raise ShapeError(
                     f"argument '{leaf.path}' of {s.name}: dimension {axis} is {actual}, where {known[0]} is needed{by}"
                 )
-    return [Spec(tuple([_size(s, r, d, sizes) for d in r.dims]), r.elem.dtype) for r in s.results]
+    found = computed() if any(type(d) is tuple and d[0] == "res" for r in s.results for d in r.dims) else {}
+    return [Spec(tuple([_size(s, r, d, sizes, found) for d in r.dims]), r.elem.dtype) for r in s.results]
 
 
-def _size(s: Signature, result: Leaf, dim: Any, sizes: dict[int, tuple[Any, str]]) -> Any:
+def _size(s: Signature, result: Leaf, dim: Any, sizes: dict[int, tuple[Any, str]], computed: Computed) -> Any:
     if isinstance(dim, int):
         return dim
-    where, i = dim
-    if where == "arg" and i in sizes:
-        return sizes[i][0]
     what = "the shape of the result" if result.path == "result" else f"the shape of '{result.path}'"
-    if where == "arg":
+
+    def known(i: int) -> Any:
+        if i in sizes:
+            return sizes[i][0]
         first = len(s.size_names)
         told = f"the value of argument '{s.params[i - first].path}'" if i >= first else f"the size {s.size_names[i]}"
         raise UsageError(f"{what} of {s.name} depends on {told}: give the number", hint=s.text())
-    raise UsageError(f"{what} of {s.name} is found by running it", hint=s.text())
+
+    where, i = dim
+    if where == "arg":
+        return known(i)
+    if i not in computed:
+        raise UsageError(f"{what} of {s.name} is found by running it", hint=s.text())
+    size = computed[i][1](known)
+    if isinstance(size, int) and size < 0:
+        raise ShapeError(f"{what} of {s.name} would have the size {size}", hint=s.text())
+    return size
 
 
 def _shape(value: Any, leaf: Leaf) -> tuple[Any, ...]:
@@ -91,4 +106,4 @@ def _number(value: Any) -> Any:
     return None if isinstance(value, tuple) or hasattr(value, "shape") else value
 
 
-__all__ = ["Spec", "result_specs", "specs_of"]
+__all__ = ["Computed", "Spec", "result_specs", "specs_of"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -21,6 +23,10 @@ entry outer [n][m] (x: [n]f64) (y: [m]f64): [n][m]f64 = map (\\a -> map (* a) y)
 entry copies (k: i64) (x: f64): [k]f64 = replicate k x
 entry set [n] (xs: *[n]f64) (i: i64) (x: f64): [n]f64 = xs with [i] = x
 entry second (xs: []f64): f64 = xs[1]
+entry longer [n] (xs: [n]f64) (k: i64): [n + k]f64 = concat xs (replicate k (f64.sum xs))
+entry inner [n] (xs: [n]f64): [2 * n][n - 1]f64 = replicate (2 * n) (map (** 2) (tail xs))
+entry parts [n][m] (a: [n][m]f64) (c: f64): ([m][n]f64, f64, {r: [n]f64}) =
+  (transpose a, c * a[0, 0], {r = map f64.sum a})
 """
 X = np.array([0.5, -1.0, 2.0])
 W = {"a": np.array([1.0, 2.0, -1.0]), "b": 0.25}
@@ -146,3 +152,42 @@ def test_what_has_no_batch(prog: Program) -> None:
         futad.vmap(prog.second, 2)
     with pytest.raises(futad.BoundsError, match="index 1 is out of bounds"):
         futad.vmap(prog.second)(np.ones((2, 1)))
+
+
+def test_sizes_that_all_of_a_batch_have_in_common(prog: Program) -> None:
+    xs = np.arange(8.0).reshape(2, 4)
+    batched = futad.vmap(prog.longer, (0, None))
+    np.testing.assert_array_equal(batched(xs, 2), [prog.longer(x, 2) for x in xs])
+    assert batched.shapes((5, 3), 4).shape == (5, 7) and batched(xs, 0).shape == (2, 4)
+    np.testing.assert_array_equal(futad.vmap(batched, (0, None))(xs[None], 1), batched(xs, 1)[None])
+    _, pull = futad.vjp(batched, xs, 2)
+    np.testing.assert_array_equal(pull(np.ones((2, 6)))[0], np.full((2, 4), 3.0))
+    with pytest.raises(UsageError, match="the results of longer may differ in shape from one to the next"):
+        futad.vmap(prog.longer)
+    np.testing.assert_array_equal(futad.vmap(prog.inner)(xs), [prog.inner(x) for x in xs])
+    assert futad.vmap(prog.inner)(np.ones((0, 4))).shape == (0, 8, 3)
+    assert futad.vmap(prog.inner)(np.ones((0, 0))).shape == (0, 0, 0)
+    with pytest.raises(futad.BoundsError, match="the array is empty"):
+        futad.vmap(prog.inner)(np.ones((2, 0)))
+
+
+def test_batches_at_other_dimensions_of_results(prog: Program) -> None:
+    rng = np.random.default_rng(2)
+    a, c = rng.normal(size=(5, 3, 4)), rng.normal(size=5)
+    plain = futad.vmap(prog.parts)(a, c)
+    turned, scaled, sums = futad.vmap(prog.parts, out_axes=(2, 0, 1))(a, c)
+    np.testing.assert_array_equal(turned, np.moveaxis(plain[0], 0, 2))
+    np.testing.assert_array_equal(scaled, plain[1])
+    np.testing.assert_array_equal(sums.r, plain[2].r.T)
+    bound = futad.vmap(futad.bind(prog.parts, c=2.0), out_axes=(1, 0, 0))
+    assert bound(a)[0].shape == (4, 5, 3) and bound.shapes((5, 3, 4))[0].shape == (4, 5, 3)
+    columns = futad.vmap(prog.longer, (1, None), 1)
+    np.testing.assert_array_equal(columns(a[0], 1)[:, 0], prog.longer(a[0][:, 0], 1))
+    _, pull = futad.vjp(columns, a[0], 1)
+    np.testing.assert_array_equal(pull(np.ones((4, 4)))[0], np.full((3, 4), 2.0))
+    assert pickle.loads(pickle.dumps(columns)) is columns
+    wrong = {(0, 0): "has 3 parts, but out_axes has 2", -1: "counted from 0, not -1", None: "counted from 0, not None",
+             1: "out_axes holds 1, but a result of .* has 1 dim"}  # fmt: skip
+    for axes, text in wrong.items():
+        with pytest.raises(UsageError, match=text):
+            futad.vmap(prog.parts, out_axes=axes)

@@ -4,6 +4,7 @@ name."""
 from __future__ import annotations
 
 import copy
+import ctypes
 import multiprocessing
 import os
 import pickle
@@ -20,6 +21,7 @@ import futad
 from futad import strategies
 from futad.api.program import Program
 from futad.errors import BoundsError, DtypeError, FileNotFound, ShapeError, UsageError
+from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
 SOURCE = """
@@ -34,6 +36,9 @@ entry swap [n] (xs: [n]f64) (ys: [n]f64): ([n]f64, [n]f64) = (ys, xs)
 entry pairs [n] (ps: [n](f64, i64)): [n](i64, f64) = map (\\(x, k) -> (k, x)) ps
 entry second (xs: []f64): f64 = xs[1]
 entry named [n] (xs: [n]f64) (out: f64): [n]f64 = map (* out) xs
+def with_last 't [n] (xs: [n]t) (x: t): [n + 1]t = xs ++ [x]
+entry longer [n] (xs: [n]f64): [n + 1]f64 = with_last xs 1
+entry table2 [n] (xs: [n]f64) (k: i64): [2 * n][k - 1]f64 = map (\\x -> replicate (k - 1) x) (xs ++ xs :> [2 * n]f64)
 """
 F64 = np.dtype(np.float64)
 
@@ -60,6 +65,8 @@ def test_shapes_of_results(prog: Program) -> None:
     ("entry", "args", "error", "text"),
     [
         ("positive", ((3,),), UsageError, "is found by running it"),
+        ("table2", ((3,), ()), UsageError, "depends on the value of argument 'k': give the number"),
+        ("table2", ((3,), 0), ShapeError, "the shape of the result of table2 would have the size -1"),
         ("copies", ((), ()), UsageError, "depends on the value of argument 'k': give the number"),
         ("swap", ((3,), (4,)), ShapeError, "'ys' of swap: dimension 0 is 4, where 3 is needed by argument 'xs'"),
         ("sines", ((3, 4),), ShapeError, "argument 'xs' of sines: expected []f64, which has rank 1, got rank 2"),
@@ -70,6 +77,15 @@ def test_shapes_of_results(prog: Program) -> None:
 def test_shapes_that_are_not_told(prog: Program, entry: str, args: tuple, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=re.escape(text)):
         prog[entry].shapes(*args)
+
+
+def test_sizes_that_follow_from_others(prog: Program) -> None:
+    assert prog.longer.shapes((3,)).shape == (4,) and prog.table2.shapes((3,), 5).shape == (6, 4)
+    assert futad.grad(prog.loss).size_numbers() == prog.longer.size_numbers() == set()
+    assert prog.table2.size_numbers() == {1} and prog.copies.size_numbers() == {0}
+    value, _ = futad.vjp(prog.longer, [1.0, 2.0])
+    assert value.shape == prog.longer.shapes(np.zeros(2)).shape
+    assert prog.longer.derivative("jvp").shapes((3,), (3,))[1].shape == (4,)
 
 
 def test_sizes_may_be_symbols(prog: Program) -> None:
@@ -262,3 +278,34 @@ def test_nothing_to_differentiate_is_an_error(prog: Program) -> None:
         prog.sines.derivative("vjp", ())
     with pytest.raises(UsageError, match="there is no derivative 'pull'; there are: jvp, vjp"):
         prog.sines.derivative("pull")
+
+
+@needs_cc
+def test_native_code_is_called_with_its_lock() -> None:
+    program = futad.compile(SOURCE, "p.fut", backend="c")
+    f, xs, out = program.longer.native(), np.array([1.0, 2.0]), np.zeros((2, 8), np.int64)
+    assert [(p.name, p.dtype, p.rank) for p in f.params] == [("n", np.int64, 0), ("xs", F64, 1)]
+    assert [(r.name, r.rank) for r in f.results] == [("", 0), ("result", 1)] and f.stride <= out.shape[1]
+    entry = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(f.address)
+    size = np.array(2, np.int64)
+    pointers = (ctypes.c_void_p * 2)(size.ctypes.data, xs.ctypes.data)
+    with f.lock:
+        assert entry(f.context, pointers, out.ctypes.data) == 0
+        words = out.reshape(-1)[: 2 * f.stride].reshape(2, f.stride)
+        assert words[0, 0] == words[1, 2] == 3
+        np.testing.assert_array_equal(np.ctypeslib.as_array(ctypes.cast(int(words[1, 0]), DOUBLES), (3,)), [1, 2, 1])
+    g = program.second.native()
+    one, size = np.ones(1), np.array(1, np.int64)
+    pointers = (ctypes.c_void_p * 2)(size.ctypes.data, one.ctypes.data)
+    failing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(g.address)
+    with g.lock:
+        assert failing(g.context, pointers, out.ctypes.data) != 0
+        assert isinstance(g.failure(), BoundsError) and "index 1 is out of bounds" in str(g.failure())
+    assert f.key == futad.compile(SOURCE, "p.fut", backend="c").longer.native().key != g.key
+    with pytest.raises(UsageError, match="runs on backend 'interp', which has no code"):
+        futad.compile(SOURCE, backend="interp").longer.native()
+    with pytest.raises(UsageError, match="has bound arguments"):
+        futad.bind(program.longer, xs).native()
+
+
+DOUBLES = ctypes.POINTER(ctypes.c_double)

@@ -320,6 +320,15 @@ def test_sparse() -> None:
 
 @pytest.mark.slow
 @needs_cc
+def test_imported() -> None:
+    pytest.importorskip("jax")
+    done = run("imported.py", "--small", "--only", "lse", "gmm", "--runs", "1", "--seconds", "0")
+    assert done.returncode == 0, done.stderr
+    assert "of 2 derivatives are within 1.3" in done.stdout and "(f32: 2e-05): none" in done.stdout
+
+
+@pytest.mark.slow
+@needs_cc
 def test_sparse_jacobian() -> None:
     pytest.importorskip("scipy")
     done = run("sparse_jacobian.py", "--small", "--runs", "1")

@@ -18,7 +18,7 @@ from tests.support.paths import ROOT
 
 API = (ROOT / "docs" / "api.md").read_text()
 SHOWN = set(re.findall(r"^::: (futad\.[\w.]+)", API, re.MULTILINE))
-MODULES = ("numpy", "scipy", "torch", "testing", "strategies", "jax", "distributed")
+MODULES = ("numpy", "scipy", "torch", "pytensor", "testing", "strategies", "jax", "distributed")
 MENU = (ROOT / "mkdocs.yml").read_text().split("\nnav:\n")[1]
 
 

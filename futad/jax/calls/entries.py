@@ -31,8 +31,7 @@ class Call:
         self.owner = [i for i, (_, t) in enumerate(f.entry.params) for _ in range(count_leaves(t))]
         self.floats = [k for k, leaf in enumerate(self.results) if leaf.elem.is_float]
         self.is_loss = len(self.results) == 1 and bool(self.floats) and not self.results[0].dims
-        first = len(f.signature.size_names)
-        named = {d[1] - first for leaf in (*self.results, *self.params) for d in leaf.dims if not isinstance(d, int)}
+        named = f.size_numbers()
         self.sizes = {k for k, leaf in enumerate(self.params) if k in named and not leaf.dims and leaf.elem is I64}
         self.consumed = [i < len(f.entry.unique) and f.entry.unique[i] for i in self.owner]
 
