@@ -24,7 +24,8 @@ import futad
 
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 ROOTS = """
-def root (x: f64): f64 = loop y = x / 3 + 1 while f64.abs (y * y * y - x) > 1e-12 * x do y - (y * y * y - x) / (3 * y * y)
+def root (x: f64): f64 =
+  loop y = x / 3 + 1 while f64.abs (y * y * y - x) > 1e-12 * x do y - (y * y * y - x) / (3 * y * y)
 entry objective (x: f64): f64 = root x
 """
 # The arguments that differ from one of a batch to the next, and the maps of value and gradient in the language.
@@ -104,7 +105,8 @@ def measured(name: str, backend: str, runs: int) -> list[dict[str, Any]]:
         calls = [lambda m=mapped: m(*every), lambda w=written: w(*every), lambda f=f: [f(*args) for args in each]]
         made, by_hand = leaves(calls[0]()), leaves(calls[1]())
         ones = [np.stack(parts) for parts in zip(*[leaves(y) for y in calls[2]()], strict=True)]
-        error = max([float(np.abs(x - y).max() / np.abs(y).max()) for x, y in zip(made * 2, by_hand + ones, strict=True)])
+        pairs = zip(made * 2, by_hand + ones, strict=True)
+        error = max([float(np.abs(x - y).max() / np.abs(y).max()) for x, y in pairs])
         rows.append({"name": name, "what": what, "error": error, "f32": made[0].dtype == np.float32,
                      "seconds": times(calls, runs, 0.5)})  # fmt: skip
     return rows
@@ -126,7 +128,8 @@ def main() -> int:
             mine, written, calls = row["seconds"]
             print(f"{row['name'] + ', ' + row['what']:18} {1e3 * mine:9.3f} {1e3 * written:9.3f} {1e3 * calls:9.3f} "
                   f"{mine / written:8.2f} {mine / calls:8.2f} {row['error']:9.1e}", flush=True)  # fmt: skip
-    slow = [f"{r['name']}, {r['what']}" for r in rows if r["seconds"][0] > min(WANTED * r["seconds"][1], r["seconds"][2])]
+    limits = [min(WANTED * r["seconds"][1], r["seconds"][2]) for r in rows]
+    slow = [f"{r['name']}, {r['what']}" for r, most in zip(rows, limits, strict=True) if r["seconds"][0] > most]
     print(f"above {WANTED} of the map, or slower than calls: {'; '.join(slow) or 'none'} (wanted: none)")
     if options.json:
         options.json.write_text(json.dumps(rows, indent=1) + "\n")

@@ -25,7 +25,7 @@ UNARY: list[Callable[[Array], Array]] = [
     jnp.sin, jnp.cos, jnp.tanh, jax.nn.sigmoid, jnp.arctan, jnp.abs, soft, jnp.negative, jax.nn.softplus, jax.nn.gelu,
     lambda x: x**2, lambda x: x**3, lambda x: jnp.exp(-x * x), lambda x: jnp.log1p(x * x), lambda x: 1 / (1 + x * x),
     lambda x: jnp.sqrt(1 + x * x), lambda x: jnp.maximum(x, 0.3), lambda x: jnp.clip(x, -1.1, 0.7), jax.nn.relu,
-    lambda x: jnp.where(x > 0.2, x * x, 0.5 * x), lambda x: jax.scipy.special.erf(x), lambda x: lax.stop_gradient(x) * x,
+    lambda x: jnp.where(x > 0.2, x * x, 0.5 * x), jax.scipy.special.erf, lambda x: lax.stop_gradient(x) * x,
     jax.checkpoint(lambda x: jnp.sin(jnp.exp(-x * x))), lambda x: lax.rsqrt(1.5 + jnp.abs(x)), jnp.floor,
     lambda x: lax.cond(x.sum() > 0, jnp.sin, lambda y: y * 0.5, x), lambda x: x % 1.7, jnp.square,
 ]  # fmt: skip

@@ -320,6 +320,14 @@ def test_sparse() -> None:
 
 @pytest.mark.slow
 @needs_cc
+def test_batches() -> None:
+    done = run("batches.py", "--only", "root", "hand", "--runs", "1")
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[0] for line in done.stdout.splitlines()[1:5]] == ["root", "root", "hand", "hand"]
+
+
+@pytest.mark.slow
+@needs_cc
 def test_imported() -> None:
     pytest.importorskip("jax")
     done = run("imported.py", "--small", "--only", "lse", "gmm", "--runs", "1", "--seconds", "0")
