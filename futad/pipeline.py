@@ -148,6 +148,7 @@ PASSES: list[Pass] = [
     # C
     Pass("hoist-elements", _lazy("futad.optimise.hoist_elements", "hoist_elements"), _c),
     _simplify("simplify-elements", _c, "hoist-elements"),
+    Pass("added-rows", _lazy("futad.optimise.added_rows", "added_rows"), _c),
     Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
     *_fused_again("accs", _c),
     Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
