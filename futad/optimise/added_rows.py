@@ -15,6 +15,7 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.operator import operator_of
 from futad.core.types import I64, AccType, ArrayType, Atom, Var, elem_of, shape_of
 from futad.legality import Legality
+from futad.optimise.total import total
 
 LEGAL = Legality(
     "added-rows",
@@ -64,7 +65,7 @@ def _added(stms: list[Stm], at: int, to: int, results: tuple[Atom, ...], alias: 
     read = [*m.operands(), *m.lam.free()]
     if not NOT_WRITTEN(not overwritten(read, between, alias) and not any(alias.share(e.dests[0], v) for v in read)):
         return None
-    if not IN_ORDER(not any(s.exp.fails or s.exp.effect for s in between)):
+    if not IN_ORDER(all(map(total, m.lam.stms)) or all(total(s) or _zeros(s, read) for s in between)):
         return None
     dest = e.dests[0].type
     whole, inner = (Var("rows_acc", AccType(elem_of(dest), shape_of(dest))) for _ in range(2))
@@ -74,6 +75,13 @@ def _added(stms: list[Stm], at: int, to: int, results: tuple[Atom, ...], alias: 
     body = Lambda((inner, *places, *m.lam.params), (*m.lam.stms, update), (added,))
     mapped = Stm((after,), ir.Map(m.width, (whole, *e.idxs, *m.arrays), body), stms[at].attrs)
     return Stm(stms[to].pat, ir.WithAcc(e.dests, "add", Lambda((whole,), (mapped,), (after,))), stms[to].attrs)
+
+
+def _zeros(s: Stm, arrays: list[Atom]) -> bool:
+    """Whether the statement makes an array of sizes that others have, which are not negative."""
+    e = s.exp
+    sizes = {n for v in arrays for n in shape_of(v.type)}
+    return isinstance(e, ir.Replicate) and all(n in sizes if isinstance(n, Var) else n.value >= 0 for n in e.shape)
 
 
 __all__ = ["added_rows"]

@@ -14,10 +14,10 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.operator import divisor
 from futad.core.types import AccType, Atom, Prim, Var
 from futad.legality import Legality
 from futad.optimise.subst import Subst
+from futad.optimise.total import total
 from futad.rewrite.equal import alike
 
 LEGAL = Legality(
@@ -77,7 +77,7 @@ def _within(first: Stm, second: Stm, alias: Aliases) -> bool:
         return False
     assert names is not None
     more = [t for t in b.body.stms if not (t.pat and t.pat[0] in names)]
-    if not NOTHING_MORE(all(map(_total, more))):
+    if not NOTHING_MORE(all(map(total, more))):
         return False
     arrays = [(v, w) for v, w in zip(first.pat, second.pat, strict=False) if not isinstance(v.type, Prim)]
     written = any(alias.mutable(v) or alias.mutable(w) for v, w in arrays)
@@ -119,7 +119,7 @@ def _one(stms: list[Stm], i: int, j: int, alias: Aliases) -> list[Stm] | None:
         return None
     loop = stms[j].exp
     bound = loop.bound if isinstance(loop, ir.For) else None
-    if not TOTAL(all(_total(s) or _room(s, bound) for s in moved[:-1])):
+    if not TOTAL(all(total(s) or _room(s, bound) for s in moved[:-1])):
         return None
     rest = [s for s in stms[i + 1 : j] if not any(s is m for m in moved)]
     written = {alias.root(v) for m in moved for v in consumed_roots(m.exp, alias)}
@@ -135,16 +135,6 @@ def _room(s: Stm, bound: Atom | None) -> bool:
     if not isinstance(e, (ir.Scratch, ir.Replicate)):
         return False
     return all(a is bound if isinstance(a, Var) else a.value >= 0 for a in e.shape)
-
-
-def _total(s: Stm) -> bool:
-    """Whether the statement cannot fail, prints nothing and overwrites nothing but a loop's own array."""
-    e = s.exp
-    if isinstance(e, ir.Op):
-        return divisor(e) is None
-    if isinstance(e, (ir.At, ir.Update)):
-        return e.check is None
-    return e.pure and not e.fails and not e.effect and all(_total(x) for lam in e.lambdas() for x in lam.stms)
 
 
 __all__ = ["shared_loops"]

@@ -12,10 +12,10 @@ from __future__ import annotations
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.operator import divisor
 from futad.core.types import I64, AccType, Var
 from futad.legality import Legality
 from futad.optimise.subst import Subst
+from futad.optimise.total import total
 
 LEGAL = Legality(
     "sink-into-loop",
@@ -61,22 +61,7 @@ def _moves(s: Stm, alias: Aliases) -> bool:
         return False
     if any(isinstance(v.type, AccType) for v in (*ir.stm_free(s), *s.pat)):
         return False
-    return CONSTANT(not any(alias.mutable(v) for v in (*ir.stm_free(s), *s.pat))) and TOTAL(_total(e.lam))
-
-
-def _total(lam: Lambda) -> bool:
-    """Whether nothing in the scope can fail."""
-    for s in lam.stms:
-        e = s.exp
-        if type(e) is ir.Op:
-            if divisor(e) is not None:
-                return False
-        elif type(e) is ir.At:
-            if e.check is not None:
-                return False
-        elif e.fails or not all(map(_total, e.lambdas())):
-            return False
-    return True
+    return CONSTANT(not any(alias.mutable(v) for v in (*ir.stm_free(s), *s.pat))) and TOTAL(all(map(total, e.lam.stms)))
 
 
 def _into(s: Stm, loop: Stm) -> Stm | None:

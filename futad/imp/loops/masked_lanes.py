@@ -378,7 +378,7 @@ class _Lanes:
         def load(x: Expr) -> Expr:
             if not isinstance(x, Load) or mask is None or not self.differs(x.index) or can_fail(x.index):
                 return x
-            return replace(x, index=Scalar("select", (mask, x.index, ir.ZERO), I64, I64))
+            return replace(x, index=Scalar("and", (x.index, _all_bits(mask)), I64, I64))
 
         return rewritten(e, load) if mask is not None and has_load(e) and SOME_LANE_READS(sure) else e
 
@@ -537,7 +537,13 @@ def _mentioned(run: list[Stmt]) -> set[str]:
 
 def _rests(x: Load, mask: Expr | None) -> bool:
     """Whether lanes at rest read the first element."""
-    return isinstance(x.index, Scalar) and x.index.op == "select" and x.index.args[::2] == (mask, ir.ZERO)
+    e = x.index
+    return mask is not None and isinstance(e, Scalar) and e.op == "and" and e.args[1] == _all_bits(mask)
+
+
+def _all_bits(mask: Expr) -> Expr:
+    """All bits where the mask holds, none elsewhere.  (Of a choice a C compiler may make a branch around the read.)"""
+    return Scalar("neg", (_one(mask),), I64, I64)
 
 
 def _both(a: Expr, b: Expr) -> Expr:
