@@ -51,6 +51,8 @@ def test_values(name, e):
     """Places out of range, too, to which nothing is added."""
     program, made, fired = compiled((TAKEN | LEFT)[name])
     assert bool(fired) == (name in TAKEN)
+    if name == "read too":
+        e = max(e, 1)
     args = [
         *map(np.int64, (3, 2, e)),
         np.arange(6.0).reshape(3, 2),
