@@ -336,7 +336,8 @@ class Derived(Functions):
             fun = self._new(f"{name}_again", params, [r.bind(v) for v in base.ret], base)
             known = self._again[name] = self._again[fun.name] = fun.name
             self._effects[fun.name] = False
-            fun.body = self._silent(ir.rename(base.body))
+            stms, result = tuple(r.stms(base.body.stms)), tuple([r.atom(a) for a in base.body.result])
+            fun.body = self._silent(ir.Lambda(tuple(params), stms, result))
         return known
 
     def _silent(self, lam: ir.Lambda) -> ir.Lambda:
