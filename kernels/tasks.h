@@ -225,6 +225,13 @@ static __attribute__((noinline, cold, unused)) void futad_await(struct futad_con
   if (failed != &futad_no_memory) free(failed);
 }
 
+/* Zeros that a task which was taken adds to in place of memory that is not its own; freed by who forked. */
+static __attribute__((noinline, cold, unused)) void *futad_zeros(struct futad_context *ctx, int64_t count, int64_t size) {
+  void *const data = calloc(count > 0 ? (size_t)count : 1, (size_t)size);
+  if (!data) futad_fail(ctx, FUTAD_MEMORY, -1, count, size, 0, 0);
+  return data;
+}
+
 /* A call that may fork, as what `futad_on_stack` runs. */
 static void futad_enter_forking(void *given) {
   struct futad_entered *const e = given;

@@ -17,6 +17,8 @@ lives depends on the scope that adds to it:
   outside becomes an accumulator (`captured`), opened by the nearest scope that is not parallel.  A parameter
   of a map over an array whose adjoint is an accumulator is a *view* of it: a contribution to the parameter
   at an index goes to the accumulator at the element's index followed by that index.
+* `task`: as in a map; but parts of arrays that were taken outside have accumulators of their own, so that what
+  two tasks add to is apart where they have different parts.
 
 The adjoint of an accumulator of the program itself (a vjp of a vjp) is the adjoint of the array it ends as,
 which is only read.
@@ -139,7 +141,7 @@ MAX_POINTS = 2  # more points than these are kept as an array
 class Scope:
     """One scope of the program in the return sweep: its code and the adjoints it knows.
 
-    `kind` is 'root', 'branch', 'loop' or 'map' (see Note [Adjoints]); `local` the primal variables bound
+    `kind` is 'root', 'branch', 'loop', 'map' or 'task' (see Note [Adjoints]); `local` the primal variables bound
     here; `adj` the adjoints of local and of outside variables as far as this scope changed them.
     """
 
@@ -232,6 +234,8 @@ class Scope:
                 return s.views[v]
             if v in s.local:
                 break
+            if s.kind == "task":
+                return None
             s = s.parent
         found = self.ctx.slices.get(v)
         return found if found is not None and self.is_active(found[0]) and self.in_acc(found[0]) else None
@@ -245,7 +249,7 @@ class Scope:
             return isinstance(self.adj[v].type, AccType)
         if v in self.local or self.parent is None:
             return False
-        return self.kind == "map" or self.parent.in_acc(v)
+        return self.kind in ("map", "task") or self.parent.in_acc(v)
 
     def grab(self, v: Var) -> Atom | None:
         """The adjoint of `v` to add to here, captured from outside if need be; None for zero."""
@@ -255,7 +259,7 @@ class Scope:
         if self.kind == "branch":
             return self.parent.grab(v)
         scalar = isinstance(v.type, Prim)
-        if self.kind == "map" and scalar:
+        if self.kind in ("map", "task") and scalar:
             return None
         as_acc = not scalar and self.in_acc(v)
         t = AccType(elem_of(v.type), shape_of(v.type)) if as_acc else v.type

@@ -17,7 +17,7 @@ from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.report import Reports
-from futad.imp.tasks import Fork
+from futad.imp.tasks import Fork, Own
 from futad.imp.walk import loads_in, statements
 
 FAR = 16  # elements that GCC may step over in vectors
@@ -44,6 +44,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Trace] = self.trace
         self.handlers[ir.Measure] = self.measure
         self.handlers[Fork] = lambda s: c_tasks.emit(self, s)
+        self.handlers[Own] = lambda s: c_tasks.own(self, s)
         self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
         self.handlers[records.Keep] = self.keep
         self.handlers[records.Field] = self.field

@@ -207,8 +207,8 @@ def _if(c: Checker, e: ir.If, s: ir.Stm) -> Existential:
 def _par(c: Checker, e: ir.Par, s: ir.Stm) -> Existential:
     if e.first.params or e.second.params:
         fail("a task with parameters")
-    c.lam(e.first)
-    c.lam(e.second)
+    c.lam(e.first, adds=True)
+    c.lam(e.second, adds=True)
     return [e.first.result + e.second.result]
 
 

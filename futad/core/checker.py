@@ -144,13 +144,14 @@ class Checker:
                 self.existential("result", s.pat, results)
         self.learn(s)
 
-    def lam(self, lam: ir.Lambda, once: bool = False) -> None:
-        """A nested scope; `once` if it runs at most once.  Any other uses no accumulator and consumes no array
-        from outside."""
+    def lam(self, lam: ir.Lambda, once: bool = False, adds: bool = False) -> None:
+        """A nested scope; `once` if it runs at most once.  Any other consumes no array from outside, and uses no
+        accumulator unless it `adds`."""
         accs, dead, outer = self.accs, dict(self.dead), self.outer
         before = set(self.accs)
         if not once:
-            self.accs = set()
+            if not adds:
+                self.accs = set()
             self.outer = set()
         self.bind(lam.params)
         self.stms(lam.stms)
@@ -162,7 +163,9 @@ class Checker:
         for s in lam.stms:
             self.scope.difference_update(s.pat)
         if not once:
-            self.accs, self.dead = accs, dead
+            self.dead = dead
+            if not adds:
+                self.accs = accs
         self.outer = outer
 
     def results(self, lam: ir.Lambda) -> None:

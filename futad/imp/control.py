@@ -1,4 +1,4 @@
-"""Lowering of branches, tasks, loops and calls."""
+"""Lowering of branches, loops and calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from futad.imp.ir import Expr, Ref, num
 from futad.imp.packed import packed
 from futad.imp.records import argument
 from futad.imp.report import unreported
-from futad.imp.tasks import Fork
 from futad.imp.thread_pool import UNKNOWN_WIDTH
 from futad.imp.views import Acc, Mem, Root, Value, View, as_scalar, dense_view
 
@@ -112,58 +111,6 @@ def _if(lo: Lowerer, stm: core.Stm, e: core.If, destinations: list[Destination])
 
 def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
     return a if a == b else ir.Scalar("select", (cond, a, b), a.type, a.type)
-
-
-# --- tasks --------------------------------------------------------------------------------------------------
-
-
-@handles(core.Par)
-def _par(lo: Lowerer, stm: core.Stm, e: core.Par, destinations: list[Destination]) -> Sequence[Value]:
-    """The tasks as scopes that repeat: neither writes over an array from outside, which the other one may read.  They
-    have no slot in common."""
-    names: list[str] = []
-    for v in stm.pat:
-        name = lo.name(v.name)
-        names.append(name)
-        if isinstance(v.type, ArrayType):
-            lo.emit(ir.Pointer(name, v.type.elem, mutable=True))
-        else:
-            assert isinstance(v.type, Prim)
-            lo.emit(ir.Decl(name, v.type, mutable=True))
-    outside, lo.in_parallel = lo.in_parallel, True
-    free = lo.free_slots
-    bodies: list[list[ir.Stmt]] = []
-    values: list[Value] = []
-    for lam in e.lambdas():
-        with lo.block() as body:
-            for value in lo.scope(lam, repeats=True):
-                name = names[len(values)]
-                if isinstance(value, View):
-                    if not value.dense or not isinstance(value.base, Mem) or any(r.stack for r in value.roots):
-                        value = lo.materialise(value, heap=True)
-                    assert isinstance(value.base, Mem)
-                    lo.emit(ir.SetPointer(name, value.base.pointer, value.offset))
-                else:
-                    assert isinstance(value, Expr)
-                    lo.emit(ir.Assign(name, value))
-                values.append(value)
-        bodies.append(body)
-        if lo.free_slots is free:
-            lo.free_slots = {}
-    for elem, slots in lo.free_slots.items():
-        free.setdefault(elem, []).extend(slots)
-    lo.free_slots, lo.in_parallel = free, outside
-    lo.emit(Fork(*bodies))
-    out: list[Value] = []
-    for v, name, value in zip(stm.pat, names, values, strict=True):
-        if isinstance(v.type, Prim):
-            lo.env[v] = Ref(name, v.type)
-            out.append(lo.env[v])
-        else:
-            assert isinstance(value, View)
-            base = Mem(name, value.elem, value.roots)
-            out.append(named_strides(lo, dense_view(base, lo.shape(v.type))))
-    return out
 
 
 # --- loops --------------------------------------------------------------------------------------------------

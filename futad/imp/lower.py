@@ -41,6 +41,7 @@ from futad.imp import (
     records,
     soacs,  # noqa: F401
     sort,  # noqa: F401
+    tasks,  # noqa: F401
 )
 from futad.imp.assemble import destination_of, find_parts, places_first
 from futad.imp.claims import Unchecked

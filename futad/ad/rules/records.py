@@ -52,7 +52,7 @@ def call_with_record(
     given += [s.coerce(y, v.type) for v, y in zip(stm.pat, adjoints, strict=True) if y is not None]
     active = [a for a, f in zip(e.args, params, strict=True) if f]
     arrays = [a for a in active if isinstance(a, Var) and isinstance(a.type, ArrayType)]
-    places = [_Place(s, a) for a in arrays]
+    places = [Place(s, a) for a in arrays]
     taken: set[Var] = set()
     for p in places:
         if not APART(p.base not in taken):
@@ -85,14 +85,14 @@ def call_with_record(
     return True
 
 
-class _Place:
+class Place:
     """Where the adjoint of an array goes that a function is given: to a part of an accumulator, that of `base`."""
 
     def __init__(self, s: Scope, array: Var) -> None:
         self.array, self.base = array, array
         self.within: list[ir.Index] = []  # from the base
         self.acc: Atom | None = None
-        self.rests: list[Var] = []
+        self.rests: list[Atom] = []
         self.own = False
         while True:
             view = s.view_of(self.base)
@@ -191,7 +191,7 @@ def loop_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> bool:
     where these are large, and where it keeps nothing."""
     e = stm.exp
     assert isinstance(e, ir.For)
-    if not s.ctx.how.keeps or emitted.exp is not e or not calls(e) or noted(stm) or not all(map(_small, e.inits)):
+    if not s.ctx.how.keeps or emitted.exp is not e or not calls(e) or noted(stm) or not all(map(small, e.inits)):
         return False
     body = ir.rename(e.body)
     i, xs = body.params[0], body.params[1:]
@@ -249,7 +249,8 @@ def loop_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> bool:
     return True
 
 
-def _small(a: Atom) -> bool:
+def small(a: Atom) -> bool:
+    """Whether that is at most SMALL elements, and known."""
     shape = shape_of(a.type)
     return not isinstance(a.type, AccType) and all(isinstance(n, Const) for n in shape) and (
         math.prod([n.value for n in shape if isinstance(n, Const)]) <= SMALL
@@ -276,4 +277,7 @@ def keep_in_map(m: MapSweep, lam: ir.Lambda, end: Var, emitted: ir.Stm) -> None:
     m.inner.b.stms[:0] = found.restored(m.bind(records, Var("record", REC)))
 
 
-__all__ = ["branch_with_records", "call_with_record", "keep_in_map", "loop_with_records", "map_with_records"]
+__all__ = [
+    "Place", "branch_with_records", "call_with_record", "keep_in_map", "loop_with_records", "map_with_records",
+    "small",
+]  # fmt: skip
