@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from futad.python.function import function
     from futad.runtime.deviceprogram import synchronise
     from futad.runtime.shapes import Spec
-    from futad.runtime.values import Record
+    from futad.runtime.structure import Record
     from futad.sparse import sparse_hessian, sparse_jacobian
 
 __version__ = "0.1.0"
@@ -64,7 +64,7 @@ _NAMES = {
     "futad.python.function": ("function",),
     "futad.runtime.deviceprogram": ("synchronise",),
     "futad.runtime.shapes": ("Spec",),
-    "futad.runtime.values": ("Record",),
+    "futad.runtime.structure": ("Record",),
     "futad.sparse": ("sparse_hessian", "sparse_jacobian"),
 }  # fmt: skip
 _MODULES = ("distributed", "errors", "jax", "numpy", "scipy", "strategies", "testing", "torch")

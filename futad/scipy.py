@@ -18,7 +18,7 @@ import numpy as np
 from futad.api.argnums import Argnums, is_single, numbers
 from futad.api.program import Function
 from futad.errors import ShapeError, UsageError
-from futad.runtime.values import build_value, count_leaves, flatten_value
+from futad.runtime.structure import build_value, count_leaves, flatten_value
 
 try:
     import scipy.optimize

@@ -30,7 +30,8 @@ from futad.api.program import Function
 from futad.core.types import PRIMS
 from futad.errors import DtypeError, Error, ShapeError, UsageError
 from futad.runtime.exchange import device_array
-from futad.runtime.values import Leaf, build_value, count_leaves, flatten_value, leaf_text, widens
+from futad.runtime.structure import build_value, count_leaves, flatten_value
+from futad.runtime.values import Leaf, leaf_text, widens
 
 try:
     import torch

@@ -19,7 +19,8 @@ from futad.core.budget import Budget
 from futad.errors import UsageError
 from futad.runtime.native import NativeEntry
 from futad.runtime.shapes import Spec
-from futad.runtime.values import Signature, build_value, count_leaves, count_text, entry_text
+from futad.runtime.structure import build_value, count_leaves, count_text
+from futad.runtime.values import Signature, entry_text
 
 
 def bind(f: Function, *args: Any, **kwargs: Any) -> Function:

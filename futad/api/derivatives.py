@@ -27,7 +27,8 @@ from futad.core import ir
 from futad.core.budget import Budget, Options, chosen
 from futad.errors import InputError, ShapeError, UsageError
 from futad.runtime.exchange import device_array, device_array_like
-from futad.runtime.values import build_value, count_leaves, entry_text, flatten_value
+from futad.runtime.structure import Empty, build_value, count_leaves, flatten_value, parts_of_sum
+from futad.runtime.values import entry_text
 
 
 @takes_budget("loops")
@@ -325,6 +326,7 @@ def _filled(t: ir.EntryType, value: Any, like: Any, path: str) -> Any:
         names = [n for n, _ in t.fields]
         if unknown := [n for n in value if n not in names]:
             raise InputError(f"{path}: there is no field '{unknown[0]}'; the fields are {', '.join(names)}")
+        like = parts_of_sum(t, like) if t.constructors else like
         return {n: _filled(ft, value.get(n), _field(like, n), f"{path}.{n}") for n, ft in t.fields}
     if isinstance(value, np.ndarray | np.generic | list | int | float) and not isinstance(like, tuple | Mapping):
         _check_shape(value, like, path)
@@ -350,7 +352,11 @@ def _check_shape(value: Any, like: Any, path: str) -> None:
 def _zeros(t: ir.EntryType, like: Any) -> Any:
     """Zeros of type `t`, shaped as `like`, which is something of that type as callers may give it."""
     leaves = zip(_elems(t), flatten_value(t, like, "cotangent", ""), strict=True)
-    return build_value(t, iter([np.zeros(_shape(x), elem.dtype)[()] for elem, x in leaves]))
+    return build_value(t, iter([_zeros_like(x, elem) for elem, x in leaves]))
+
+
+def _zeros_like(x: Any, elem: ir.Prim) -> Any:
+    return x if isinstance(x, Empty) else np.zeros(_shape(x), elem.dtype)[()]
 
 
 def _elems(t: ir.EntryType) -> Iterator[ir.Prim]:

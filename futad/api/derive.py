@@ -53,7 +53,8 @@ from futad.core.types import (
     zero,
 )
 from futad.errors import UsageError
-from futad.runtime.values import count_leaves, leaf_paths, witnesses_of
+from futad.runtime.structure import count_leaves, leaf_paths, leaf_types
+from futad.runtime.values import witnesses_of
 
 KINDS = ("jvp", "vjp", "jmp", "mjp", "grad", "value_and_grad", "jacfwd", "jacrev")
 VMAP, MOVED = "vmap", "moved"
@@ -139,9 +140,10 @@ def _jvp(s: _Site) -> _Built:
     tangents = [Var(f"{p.name}_tan", p.type) for p in s.active_params()]
     primal, tans = _emit_jvp(s, s.b, list(s.active_params()), list(tangents))
     shown = witnesses_of(s.fun.ret, s.entry.result)
-    visible = [t for i, t in enumerate(tans) if i not in shown]
+    visible = [i for i in range(len(tans)) if i not in shown]
+    tangent = _tagged([s.entry.result], [tans[i] for i in visible], [primal[i] for i in visible])
     entry = tuple([(f"{s.entry.params[i][0]}_tangent", s.entry.params[i][1]) for i in s.active])
-    return [], tangents, entry, [*primal, *visible], _tuple(s.entry.result, s.entry.result)
+    return [], tangents, entry, [*primal, *tangent], _tuple(s.entry.result, s.entry.result)
 
 
 def _vjp(s: _Site) -> _Built:
@@ -174,7 +176,18 @@ def _pullback(s: _Site, many: tuple[Var, ...]) -> _Built:
     name, given, made = "cotangent", s.entry.result, _adjoint_type(s)
     if many:
         name, given, made = "cotangents", lifted(given), lifted(made)
-    return [*many, *sizes], cotangents, ((name, given),), list(adjoints), made
+    results: list[Atom] = [*adjoints] if many else _adjoints(s, adjoints)
+    return [*many, *sizes], cotangents, ((name, given),), results, made
+
+
+def _adjoints(s: _Site, adjoints: Sequence[Atom]) -> list[Atom]:
+    return _tagged([s.entry.params[i][1] for i in s.active], adjoints, s.active_params())
+
+
+def _tagged(types: Sequence[ir.EntryType], made: Sequence[Atom], like: Sequence[Atom]) -> list[Atom]:
+    """The components of tangents or adjoints of values: those of sums have the constructors of these."""
+    suffixes = [suffix for t in types for suffix, _ in leaf_types(t)]
+    return [x if n.endswith(".#") else v for n, v, x in zip(suffixes, made, like, strict=True)]
 
 
 def _jmp(s: _Site) -> _Built:
@@ -189,12 +202,12 @@ def _jmp(s: _Site) -> _Built:
 
 def _grad(s: _Site) -> _Built:
     _, adjoints = _emit_vjp(s, s.b, [one(_scalar_result(s, "grad"))])
-    return [], [], (), list(adjoints), _adjoint_type(s)
+    return [], [], (), _adjoints(s, adjoints), _adjoint_type(s)
 
 
 def _value_and_grad(s: _Site) -> _Built:
     primal, adjoints = _emit_vjp(s, s.b, [one(_scalar_result(s, "value_and_grad"))])
-    return [], [], (), [*primal, *adjoints], _tuple(s.entry.result, _adjoint_type(s))
+    return [], [], (), [*primal, *_adjoints(s, adjoints)], _tuple(s.entry.result, _adjoint_type(s))
 
 
 def _jacfwd(s: _Site) -> _Built:

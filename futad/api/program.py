@@ -34,16 +34,8 @@ from futad.runtime.exchange import DeviceArray
 from futad.runtime.ffi import CLibrary, Misfit
 from futad.runtime.native import NativeEntry
 from futad.runtime.shapes import Computed, Spec, result_specs, specs_of
-from futad.runtime.values import (
-    Leaf,
-    Signature,
-    build_value,
-    count_text,
-    entry_text,
-    flatten_value,
-    leaf_text,
-    signature_of,
-)
+from futad.runtime.structure import build_value, count_text, flatten_value
+from futad.runtime.values import Leaf, Signature, entry_text, leaf_text, signature_of
 
 if TYPE_CHECKING:
     from futad.pipeline import Trace

@@ -16,7 +16,8 @@ from futad.core.failure import FailureSite
 from futad.core.ir import EntryType, Fun
 from futad.core.types import Prim
 from futad.errors import line_of, show_at
-from futad.runtime.values import Leaf, Signature, leaf_text, leaf_types, signature_of
+from futad.runtime.structure import leaf_types
+from futad.runtime.values import Leaf, Signature, leaf_text, signature_of
 
 _PRIMS = ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "f32", "f64", "bool")
 _NAME = re.compile(r"[A-Za-z_][\w.']*")

@@ -19,7 +19,7 @@ from futad.distributed.job import Column, Job, Split
 from futad.distributed.phases import WHOLE, Input, Phase
 from futad.distributed.recipes import Recipe, recipe_of, rows
 from futad.errors import InputError, UsageError
-from futad.runtime.values import build_value, count_text, flatten_value
+from futad.runtime.structure import build_value, count_text, flatten_value
 
 ENGINES = ("local", "dask", "mpi")
 SHARDS = 8  # the least number, where none is told

@@ -14,8 +14,9 @@ import numpy as np
 
 from futad.core.showvalue import write_text
 from futad.errors import FileError, InputError, file_error
+from futad.runtime.structure import count_text
 from futad.runtime.textvalues import Reader, Value, binary_bytes
-from futad.runtime.values import Signature, count_text, leaf_text
+from futad.runtime.values import Signature, leaf_text
 
 
 def fit_values(signature: Signature, values: Sequence[Value], end: InputError) -> list[Any]:

@@ -9,7 +9,8 @@ import numpy as np
 
 from futad.core.types import I64
 from futad.errors import ShapeError, UsageError
-from futad.runtime.values import Leaf, Signature, count_text, flatten_value, leaf_text
+from futad.runtime.structure import count_text, flatten_value
+from futad.runtime.values import Leaf, Signature, leaf_text
 
 
 class Spec(NamedTuple):

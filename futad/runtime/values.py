@@ -15,17 +15,19 @@ What the user passes, per parameter type:
   in GPU memory by `__cuda_array_interface__` or DLPack (see `exchange.py`).
 - a tuple: a tuple or list of its components.
 - a record: a dict, or any object with its fields as attributes.
-- an array of tuples (records): a tuple (dict) of one array per component, or a list of tuples (dicts), or a
-  NumPy structured array.
+- a sum: a tuple of a constructor's name and its arguments, ("rbf", 1.3), or the name of one without arguments.
+- an array of tuples (records, sums): a tuple (dict) of one array per component, or a list of tuples (dicts), or a
+  NumPy structured array; of sums a list, or the record of their parts that results are.
 
-Results come back as NumPy scalars and arrays, tuples, and `Record`s (a dict whose items are attributes too);
-an array of tuples as a tuple of arrays.  Results never share memory with arguments or with each other.  If an array
-in GPU memory was passed, all results are arrays in GPU memory, scalars ones of rank 0.
+Results come back as NumPy scalars and arrays, tuples, `Record`s (a dict whose items are attributes too) and sums as
+they are passed; an array of tuples as a tuple of arrays, one of sums as a Record of the tags '#' and all parts.
+Tangents and adjoints of a sum have its constructor.  Results never share memory with arguments or with each other.  If
+an array in GPU memory was passed, all results are arrays in GPU memory, scalars ones of rank 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,28 +38,21 @@ from futad.core.types import I64, MOST_SIZE, ArrayType, Const, Prim, Type, Var
 from futad.errors import DtypeError, InputError, ShapeError, UsageError
 from futad.runtime.exchange import DeviceArray, device_array
 from futad.runtime.fast_arguments import Plan, plan
+from futad.runtime.structure import (
+    Empty,
+    build_value,
+    count_leaves,
+    count_text,
+    describe,
+    flatten_value,
+    leaf_paths,
+)
 
 if TYPE_CHECKING:
     from futad.core.ir import Fun
 
 # A dimension of a leaf: the size itself, or the place of the argument or result that names it.
 Dim = int | tuple[str, int]
-
-
-class Record(dict[str, Any]):
-    """A record result: a dict whose items can also be read as attributes (`r.x` is `r["x"]`)."""
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self[name]
-        except KeyError:
-            raise AttributeError(f"the record has no field {name!r}; it has {', '.join(self)}") from None
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        self[name] = value
-
-    def __repr__(self) -> str:
-        return "Record(" + ", ".join(f"{k}={v!r}" for k, v in self.items()) + ")"
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +154,7 @@ class Signature:
                     raise InputError(f"{self.name}: no argument determines the size {name}")
                 sizes[i] = (0, "")
         for leaf, value in zip(self.params, leaves, strict=True):
-            if isinstance(value, _Empty):
+            if isinstance(value, Empty):
                 full = [d if isinstance(d, int) else sizes[d[1]][0] for d in leaf.dims]
                 filled = np.zeros((*value.shape, *full[len(value.shape) :]), leaf.elem.dtype)
                 leaves = [filled if v is value else v for v in leaves]
@@ -246,131 +241,6 @@ def witnesses_of(ret: Sequence[Var], shown: EntryType) -> set[int]:
     return set(candidates[:surplus])
 
 
-# --- structure ----------------------------------------------------------------------------------------
-
-
-def leaf_types(t: EntryType) -> Iterator[tuple[str, int]]:
-    """(suffix of the path, number of outer dimensions) of each flat component."""
-    if t.kind == "scalar":
-        yield "", 0
-    elif t.kind == "array":
-        if isinstance(t.elem, EntryType):
-            for suffix, rank in leaf_types(t.elem):
-                yield suffix, rank + len(t.dims)
-        else:
-            yield "", len(t.dims)
-    else:
-        for name, f in t.fields:
-            for suffix, rank in leaf_types(f):
-                yield f".{name}{suffix}", rank
-
-
-def leaf_paths(t: EntryType, name: str) -> list[str]:
-    """How messages call each flat component of a parameter."""
-    return [name + suffix for suffix, _ in leaf_types(t)]
-
-
-def count_leaves(t: EntryType) -> int:
-    return sum(1 for _ in leaf_types(t))
-
-
-def flatten_value(t: EntryType, value: Any, path: str, entry: str) -> list[Any]:
-    """The components of a user's value, not yet converted."""
-    if t.kind == "scalar":
-        return [value]
-    if t.kind == "array":
-        elem, rank = t.elem, len(t.dims)
-        while isinstance(elem, EntryType) and elem.kind == "array":  # a field of array type, lifted
-            rank += len(elem.dims)
-            elem = elem.elem
-        if not isinstance(elem, EntryType) or elem.kind == "scalar":
-            return [value]
-        return _flatten_array(elem, rank, value, path, entry)
-    return [
-        leaf
-        for (name, ft), part in zip(t.fields, _parts(t, value, path, entry), strict=True)
-        for leaf in flatten_value(ft, part, f"{path}.{name}", entry)
-    ]
-
-
-def _flatten_array(elem: EntryType, rank: int, value: Any, path: str, entry: str) -> list[Any]:
-    """The component arrays of an array of tuples or records."""
-    if isinstance(value, np.ndarray) and value.dtype.names:
-        if len(value.dtype.names) != len(elem.fields):
-            raise DtypeError(
-                f"argument '{path}' of {entry}: expected fields {_field_names(elem)}, "
-                f"got a structured array with {', '.join(value.dtype.names)}"
-            )
-        record = elem.kind == "record"
-        columns = [value[n if record else value.dtype.names[i]] for i, (n, _) in enumerate(elem.fields)]
-        return [
-            leaf
-            for (name, ft), column in zip(elem.fields, columns, strict=True)
-            for leaf in flatten_value(_lifted(ft, rank), column, f"{path}.{name}", entry)
-        ]
-    if isinstance(value, list):
-        return _transpose_rows(elem, rank, value, path, entry)
-    return [
-        leaf
-        for (name, ft), part in zip(elem.fields, _parts(elem, value, path, entry), strict=True)
-        for leaf in flatten_value(_lifted(ft, rank), part, f"{path}.{name}", entry)
-    ]
-
-
-def _lifted(t: EntryType, rank: int) -> EntryType:
-    """`t` under `rank` more outer dimensions (only the structure matters here)."""
-    return EntryType("array", t.text, t, (None,) * rank)
-
-
-def _transpose_rows(elem: EntryType, rank: int, rows: list[Any], path: str, entry: str) -> list[Any]:
-    inner = elem if rank == 1 else EntryType("array", elem.text, elem, (None,) * (rank - 1))
-    columns: list[list[Any]] = [[] for _ in range(count_leaves(elem))]
-    for i, row in enumerate(rows):
-        for column, leaf in zip(columns, flatten_value(inner, row, f"{path}[{i}]", entry), strict=True):
-            column.append(leaf)
-    return list(columns)
-
-
-def _parts(t: EntryType, value: Any, path: str, entry: str) -> list[Any]:
-    if t.kind == "record":
-        if isinstance(value, Mapping):
-            unknown = [k for k in value if k not in dict(t.fields)]
-            missing = [n for n, _ in t.fields if n not in value]
-            if unknown or missing:
-                what = f"field {missing[0]!r} is missing" if missing else f"there is no field {unknown[0]!r}"
-                raise InputError(f"argument '{path}' of {entry}: {what}; the fields are {_field_names(t)}")
-            return [value[n] for n, _ in t.fields]
-        if all(hasattr(value, n) for n, _ in t.fields):
-            return [getattr(value, n) for n, _ in t.fields]
-        raise DtypeError(
-            f"argument '{path}' of {entry}: expected a record with {_field_names(t)} (a dict, or an object "
-            f"with these attributes), got {_describe(value)}"
-        )
-    if isinstance(value, tuple | list):
-        if len(value) != len(t.fields):
-            raise ShapeError(f"argument '{path}' of {entry}: expected a tuple of {len(t.fields)}, got {len(value)}")
-        return list(value)
-    raise DtypeError(f"argument '{path}' of {entry}: expected a tuple {t.text}, got {_describe(value)}")
-
-
-def _field_names(t: EntryType) -> str:
-    return ", ".join(n for n, _ in t.fields)
-
-
-def build_value(t: EntryType, leaves: Iterator[Any]) -> Any:
-    """The user's view of flat components, in order."""
-    if t.kind == "scalar":
-        return next(leaves)
-    if t.kind == "array":
-        if isinstance(t.elem, EntryType) and t.elem.kind != "scalar":
-            return build_value(t.elem, leaves)
-        return next(leaves)
-    parts = [(name, build_value(ft, leaves)) for name, ft in t.fields]
-    if t.kind == "record":
-        return Record(parts)
-    return tuple([v for _, v in parts])
-
-
 def _unshared(results: list[Any], args: Sequence[Any]) -> list[Any]:
     seen = [a for a in args if isinstance(a, np.ndarray)]
     out = []
@@ -386,15 +256,6 @@ def _unshared(results: list[Any], args: Sequence[Any]) -> list[Any]:
 # --- leaves ---------------------------------------------------------------------------------------------
 
 
-class _Empty:
-    """An empty nested list of which only the leading sizes are known; other arguments give the rest."""
-
-    __slots__ = ("shape",)
-
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self.shape = shape
-
-
 def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
     """`value` as a NumPy scalar or C-contiguous array of exactly the leaf's dtype; a copy if `own`."""
     want = leaf.elem.dtype
@@ -408,9 +269,11 @@ def _to_leaf(value: Any, leaf: Leaf, own: bool) -> Any:
         array = np.asarray(_exact_number(value, leaf))
     elif isinstance(value, list | tuple):
         made = _from_list(value, leaf)
-        if isinstance(made, _Empty):
+        if isinstance(made, Empty):
             return made
         array = made
+    elif isinstance(value, Empty):
+        return value
     elif isinstance(value, complex):
         raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got a complex number")
     elif (there := device_array(value, leaf.path)) is not None:
@@ -459,7 +322,7 @@ def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
             hint = "futad.jax.function(f) takes what JAX traces"
         message = f"argument '{leaf.path}': {type(value).__name__} cannot be viewed as an array: {e}"
         raise DtypeError(message, hint=hint) from None
-    raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {_describe(value)}")
+    raise DtypeError(f"argument '{leaf.path}': expected {leaf_text(leaf)}, got {describe(value)}")
 
 
 def _exact_array(value: Any, leaf: Leaf, given: type = np.ndarray) -> np.ndarray[Any, Any]:
@@ -526,7 +389,7 @@ def _float_of(value: int | float, leaf: Leaf) -> Any:
     return made
 
 
-def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | _Empty:
+def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | Empty:
     t = leaf.elem
     try:
         array = np.asarray(value)
@@ -535,7 +398,7 @@ def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | _Empt
     except OverflowError:
         array = np.asarray(value, dtype=object)
     if array.size == 0 and array.ndim < len(leaf.dims):
-        return _Empty(array.shape)
+        return Empty(array.shape)
     if array.size == 0:
         return np.zeros(array.shape, t.dtype)
     if _holds_arrays(value):
@@ -581,19 +444,5 @@ def entry_text(entry: Entry) -> str:
     return f"{entry.name}{params}: {entry.result.text}"
 
 
-def _describe(value: Any) -> str:
-    if value is None:
-        return "None"
-    if isinstance(value, bool | int | float | str):
-        text = repr(value)
-        return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
-    return f"a value of type {type(value).__name__}"
-
-
 def _shape_text(shape: Sequence[int]) -> str:
     return "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
-
-
-def count_text(n: int, what: str) -> str:
-    """`1 value`, `2 values`."""
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"

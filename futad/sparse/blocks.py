@@ -17,7 +17,7 @@ from futad.core.calls import reached
 from futad.core.types import I64, Prim, Var, elem_of, shape_of
 from futad.errors import InternalError
 from futad.pipeline import compile_program
-from futad.runtime.values import count_leaves
+from futad.runtime.structure import count_leaves
 from futad.sparse.colours import Pattern
 from futad.sparse.local import Blocks, Cannot
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from futad.api.program import Function
-from futad.runtime.values import count_leaves
+from futad.runtime.structure import count_leaves
 
 Matrix = np.ndarray[Any, Any]
 BLOCK = 16  # directions at a time: the memory for derivatives grows with it

@@ -15,8 +15,8 @@ import numpy as np
 
 from futad.core.showvalue import write_text
 from futad.errors import InputError
+from futad.runtime.structure import count_text
 from futad.runtime.textvalues import Value
-from futad.runtime.values import count_text
 
 TOLERANCE = 0.002
 PIECE = 1 << 16  # elements that are compared at a time

@@ -22,7 +22,8 @@ from futad.api.argnums import has_floats
 from futad.api.derivatives import _derived, _entry
 from futad.api.program import Function
 from futad.errors import UsageError
-from futad.runtime.values import Leaf, leaf_types
+from futad.runtime.structure import leaf_types
+from futad.runtime.values import Leaf
 
 # Tolerances by bytes of the narrowest float: of differences, and of forward against reverse mode.
 _NUMERIC = {8: 1e-6, 4: 2e-2, 2: 0.3}

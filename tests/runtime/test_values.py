@@ -16,8 +16,9 @@ from futad.core import ir
 from futad.core.showvalue import write_text
 from futad.core.types import F32, F64, I8, I32, I64, PRIMS, U8, ArrayType, Prim, Var, i64
 from futad.errors import DtypeError, InputError, ShapeError, UsageError
+from futad.runtime.structure import Record, build_value
 from futad.runtime.textvalues import Reader, binary_bytes
-from futad.runtime.values import Record, Signature, build_value, signature_of, widens
+from futad.runtime.values import Signature, signature_of, widens
 
 NUMBERS = [np.dtype(t) for t in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8")]
 

@@ -16,7 +16,7 @@ from futad.api.derivatives import vmap
 from futad.api.program import Function
 from futad.core.types import I64
 from futad.runtime.shapes import Spec
-from futad.runtime.values import count_leaves
+from futad.runtime.structure import count_leaves
 
 Known = tuple[tuple[int, int], ...]  # components that are numbers known when a call is traced, with their values
 

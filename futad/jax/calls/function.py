@@ -19,7 +19,8 @@ from futad.errors import DtypeError, ShapeError, UsageError
 from futad.jax.calls import handler
 from futad.jax.calls.entries import Known, call_of
 from futad.jax.calls.primitives import bind
-from futad.runtime.values import Leaf, Record, build_value, flatten_value, leaf_text, widens
+from futad.runtime.structure import Record, build_value, flatten_value
+from futad.runtime.values import Leaf, leaf_text, widens
 
 _I64 = np.dtype("int64")
 _WIDE = (_I64, np.dtype("uint64"))  # integers that JAX may have 32-bit ones in place of
