@@ -403,19 +403,27 @@ def unknown_entry(program: str, name: str, entries: Mapping[str, Any]) -> str:
     return f"{program} has no entry '{name}'; there are: {', '.join(entries)}"
 
 
+class TypeText(str):
+    """A type in Futhark's notation as an annotation, which help and editors show without quotes."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
 def _python_signature(entry: ir.Entry) -> inspect.Signature:
-    """Parameter names made Python identifiers, and different from each other."""
+    """Parameter names made Python identifiers, and different from each other; annotations are types of the language."""
     seen: set[str] = set()
     params = []
-    for i, (name, _) in enumerate(entry.params):
+    for i, (name, t) in enumerate(entry.params):
         plain = re.sub(r"\W", "_", name)
         if not plain.isidentifier() or keyword.iskeyword(plain):
             plain = f"{plain}_" if plain and not plain[0].isdigit() else f"arg{i}"
         while plain in seen:
             plain += "_"
         seen.add(plain)
-        params.append(inspect.Parameter(plain, inspect.Parameter.POSITIONAL_OR_KEYWORD))
-    return inspect.Signature(params)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        params.append(inspect.Parameter(plain, kind, annotation=TypeText(t.text)))
+    return inspect.Signature(params, return_annotation=TypeText(entry.result.text))
 
 
 @takes_budget(WHOLE)

@@ -17,6 +17,7 @@ COMMANDS: dict[str, str] = {
     "bench": "time the data sets of the test blocks",
     "gradcheck": "compare reverse mode, forward mode and central differences",
     "explain": "explain the code of an error message",
+    "stub": "write the types of a program's entries for editors and type checkers",
     "dev": "show the IR after any pass, pass times and rule hits",
     "dataset": "generate random values in Futhark's formats",
     "tune": "measure thresholds for this machine's GPU",
