@@ -179,25 +179,61 @@ class Array(Value):
         """The array, of which the sizes are said to be these (names or numbers); running the program checks it."""
         return shaping.sized(self, *sizes)
 
-    def sum(self, axis: reductions.Axis = None) -> Array:
+    def sum(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
         """See `fnp.sum`."""
-        return reductions.total("sum", self, axis)
+        return reductions.total("sum", self, axis, keepdims)
 
-    def prod(self, axis: reductions.Axis = None) -> Array:
+    def prod(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
         """See `fnp.prod`."""
-        return reductions.total("product", self, axis)
+        return reductions.total("product", self, axis, keepdims)
 
-    def max(self, axis: reductions.Axis = None) -> Array:
+    def max(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
         """See `fnp.max`."""
-        return reductions.total("maximum", self, axis)
+        return reductions.total("maximum", self, axis, keepdims)
 
-    def min(self, axis: reductions.Axis = None) -> Array:
+    def min(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
         """See `fnp.min`."""
-        return reductions.total("minimum", self, axis)
+        return reductions.total("minimum", self, axis, keepdims)
 
-    def mean(self, axis: reductions.Axis = None) -> Array:
+    def mean(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
         """See `fnp.mean`."""
-        return reductions.mean(self, axis)
+        return reductions.mean(self, axis, keepdims)
+
+    def var(self, axis: reductions.Axis = None, keepdims: bool = False, ddof: int = 0) -> Array:
+        """See `fnp.var`."""
+        return reductions.var(self, axis, keepdims, ddof)
+
+    def std(self, axis: reductions.Axis = None, keepdims: bool = False, ddof: int = 0) -> Array:
+        """See `fnp.std`."""
+        return reductions.std(self, axis, keepdims, ddof)
+
+    def any(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
+        """See `fnp.any`."""
+        return reductions.either("or", self, axis, keepdims)
+
+    def all(self, axis: reductions.Axis = None, keepdims: bool = False) -> Array:
+        """See `fnp.all`."""
+        return reductions.either("and", self, axis, keepdims)
+
+    def argmax(self, axis: int | None = None) -> Array:
+        """See `fnp.argmax`."""
+        return reductions.place_of("maximum", self, axis)
+
+    def argmin(self, axis: int | None = None) -> Array:
+        """See `fnp.argmin`."""
+        return reductions.place_of("minimum", self, axis)
+
+    def cumsum(self, axis: int | None = None) -> Array:
+        """See `fnp.cumsum`."""
+        return reductions.cumulate("add", self, axis)
+
+    def dot(self, other: Any) -> Array:
+        """See `fnp.dot`."""
+        return contractions.dot(self, other)
+
+    def ravel(self) -> Array:
+        """See `fnp.ravel`."""
+        return shaping.ravel(self)
 
     def reshape(self, *shape: Any) -> Array:
         """See `fnp.reshape`."""

@@ -29,14 +29,24 @@ def frames() -> Iterator[FrameType]:
 def here() -> Span | None:
     """The place of the operation that the user's code is at."""
     for frame in frames():
-        return _span(frame)
+        return _span(frame.f_code, frame.f_lasti, frame.f_lineno)
     return None
 
 
-def _span(frame: FrameType) -> Span:
-    code = frame.f_code
-    line, end_line, col, end_col = next(islice(code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    first = line or frame.f_lineno
+def raised_at(e: BaseException) -> Span | None:
+    """The place in the user's code that an exception came from."""
+    found = None
+    trace = e.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+            found = _span(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno)
+        trace = trace.tb_next
+    return found
+
+
+def _span(code: CodeType, instruction: int, at: int) -> Span:
+    line, end_line, col, end_col = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)
+    first = line or at
     return Span(code.co_filename, first, (col or 0) + 1, end_line or first, (end_col or col or 0) + 1)
 
 
@@ -61,4 +71,4 @@ def misuse(message: str, hint: str | None = None) -> NoReturn:
     raise UsageError(message, hint=hint)
 
 
-__all__ = ["BEGINNINGS", "fail", "frames", "here", "line_at", "misuse", "trace_error"]
+__all__ = ["BEGINNINGS", "fail", "frames", "here", "line_at", "misuse", "raised_at", "trace_error"]

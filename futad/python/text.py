@@ -9,7 +9,7 @@ from typing import Any
 from futad.errors import Span
 from futad.python.elementwise import as_value
 from futad.python.layout import HARD, LET, SPACE, Doc, Group, Nest, Soft, enclosed, join, show
-from futad.python.place import BEGINNINGS, trace_error
+from futad.python.place import BEGINNINGS, raised_at, trace_error
 from futad.python.sizes import Size
 from futad.python.trees import Tree, flatten
 from futad.python.types import Type
@@ -63,6 +63,9 @@ def trace_function(
     except RecursionError as e:
         hint = "a function that calls itself is not traced: write fnp.loop"
         raise trace_error(f"tracing {name} does not end", hint) from e
+    except AttributeError as e:  # properties of functions must not raise it
+        known = f"NumPy's functions are those of futad.numpy: fnp.{e.name}(x)" if isinstance(e.obj, Value) else None
+        raise trace_error(str(e), known, raised_at(e)) from e
     finally:
         traces().pop()
     return made

@@ -113,9 +113,10 @@ def _structure(annotation: Any) -> tuple[str, Sequence[str], list[Any], Callable
     if typing.get_origin(annotation) is tuple:
         parts = list(typing.get_args(annotation))
         return None if Ellipsis in parts else ("tuple", list(map(str, range(len(parts)))), parts, tuple)
-    if not isinstance(annotation, type):
+    if not isinstance(annotation, type) or not hasattr(annotation, "__annotations__"):
         return None
-    hints = hints_of(annotation)
+    hints = {n: t for base in reversed(annotation.__mro__[:-1]) if "__annotations__" in vars(base)
+             for n, t in hints_of(base).items()}  # fmt: skip
     if dataclasses.is_dataclass(annotation):
         names = [f.name for f in dataclasses.fields(annotation)]
         return "record", names, [hints[n] for n in names], lambda p: annotation(**dict(zip(names, p, strict=True)))

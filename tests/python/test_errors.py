@@ -10,7 +10,7 @@ import pytest
 
 import futad
 import futad.numpy as fnp
-from futad.errors import TraceError
+from futad.errors import TraceError, UsageError
 from futad.numpy import f32, f64, i64
 
 here = __file__
@@ -220,3 +220,29 @@ def test_nothing_is_left_after_an_error():
         traced(branch)
     with pytest.raises(TraceError, match="traced values only"):
         fnp.exp(1.0)
+
+
+def test_attributes_that_are_not_there():
+    @futad.function
+    def copied(x: f64["n"]):
+        return x.copy().sum()
+
+    @futad.function
+    def mistyped(x: f64["n"]):
+        return x * np.pie
+
+    for use in (lambda f: f(np.ones(2)), lambda f: f.source(), lambda f: f.backend, futad.grad):
+        with pytest.raises(TraceError, match=r"no attribute 'copy'(.|\n)*hint: .*fnp\.copy"):
+            use(copied)
+        with pytest.raises(TraceError, match=r"test_errors\.py:\d+:.*has no attribute 'pie'"):
+            use(mistyped)
+
+
+@pytest.mark.parametrize("annotation", [np.ndarray, type(None), list, dict, complex, str])
+def test_classes_that_are_no_types(annotation):
+    def f(x):
+        return x
+
+    f.__annotations__["x"] = annotation
+    with pytest.raises(UsageError, match=f"the argument 'x' of f has no type of futad's: {annotation.__name__}"):
+        futad.function(f).source()

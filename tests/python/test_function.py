@@ -331,3 +331,32 @@ def test_bools_and_arrays_of_constants():
     np.testing.assert_array_equal(made[1], [3, 7])
     np.testing.assert_array_equal(made[2], [False, True])
     assert made[3] == 1.5 and made[4].shape == (0, 2)
+
+
+@dataclass
+class Scaled(Layer):
+    scale: f64
+
+
+def test_fields_that_a_class_inherits():
+    @futad.function(backend="interp")
+    def f(p: Scaled) -> f64:
+        return fnp.sum(p.weights @ p.bias) * p.scale
+
+    p = Scaled(np.ones((2, 2)), np.ones(2), 3.0)
+    assert f(p) == 12.0 and list(futad.grad(f)(p)) == ["weights", "bias", "scale"]
+
+
+def test_methods_of_arrays():
+    @futad.function(backend="interp")
+    def f(x: f64["n", "m"]):
+        y = x.sum(axis=0, keepdims=True).std() + x.cumsum().dot(x.ravel()) + x.var(axis=1, ddof=1).max()
+        return y, (x > 0).any(axis=1).all(), x.argmax(), x.argmin(axis=1), x.mean(axis=1, keepdims=True)
+
+    x = np.random.default_rng(0).normal(size=(3, 4))
+    want = x.sum(axis=0, keepdims=True).std() + x.cumsum().dot(x.ravel()) + x.var(axis=1, ddof=1).max()
+    y, positive, top, least, means = f(x)
+    np.testing.assert_allclose(y, want)
+    assert positive == (x > 0).any(axis=1).all() and top == x.argmax()
+    np.testing.assert_array_equal(least, x.argmin(axis=1))
+    np.testing.assert_allclose(means, x.mean(axis=1, keepdims=True))
