@@ -33,12 +33,12 @@ def here() -> Span | None:
     return None
 
 
-def raised_at(e: BaseException) -> Span | None:
-    """The place in the user's code that an exception came from."""
+def raised_at(e: BaseException, file: str) -> Span | None:
+    """The place in that file which an exception came through last."""
     found = None
     trace = e.__traceback__
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_OWN):
+        if trace.tb_frame.f_code.co_filename == file:
             found = _span(trace.tb_frame.f_code, trace.tb_lasti, trace.tb_lineno)
         trace = trace.tb_next
     return found

@@ -65,7 +65,7 @@ def trace_function(
         raise trace_error(f"tracing {name} does not end", hint) from e
     except AttributeError as e:  # properties of functions must not raise it
         known = f"NumPy's functions are those of futad.numpy: fnp.{e.name}(x)" if isinstance(e.obj, Value) else None
-        raise trace_error(str(e), known, raised_at(e)) from e
+        raise trace_error(str(e), known, raised_at(e, f.__code__.co_filename)) from e
     finally:
         traces().pop()
     return made
