@@ -17,7 +17,8 @@ import numpy as np
 from futad.api.derivatives import vmap
 from futad.api.program import Function
 from futad.errors import DtypeError, ShapeError, UsageError
-from futad.runtime.values import Leaf, build_value, count_leaves, flatten_value, leaf_text, widens
+from futad.runtime.structure import build_value, count_leaves, flatten_value
+from futad.runtime.values import Leaf, leaf_text, widens
 
 try:
     import pytensor.tensor as pt

@@ -341,7 +341,7 @@ class Scaled(Layer):
 def test_fields_that_a_class_inherits():
     @futad.function(backend="interp")
     def f(p: Scaled) -> f64:
-        return fnp.sum(p.weights @ p.bias) * p.scale
+        return fnp.sum(p.bias @ p.weights) * p.scale
 
     p = Scaled(np.ones((2, 2)), np.ones(2), 3.0)
     assert f(p) == 12.0 and list(futad.grad(f)(p)) == ["weights", "bias", "scale"]
