@@ -1,7 +1,7 @@
 -- Random numbers without a state: a number is a function of a key and a counter, so that a map draws independent
 -- numbers in parallel, and the same ones on every backend.  See docs/library.md.
 --
--- A key is either drawn from or made into other keys, and drawn from by one distribution, with each counter once.
+-- A key is either drawn from, each counter for one number, or made into other keys.
 
 local module special = import "futad/special"
 

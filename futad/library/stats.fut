@@ -29,19 +29,19 @@ module mk_stats (R: float) = {
 
   -- log (exp x + exp y).
   def logaddexp (x: t) (y: t): t =
-    if R.(isinf x || isinf y) then R.max x y
-    else if R.(x > y) then R.(x + log1p (exp (y - x)))
-    else R.(y + log1p (exp (x - y)))
+    if R.(isinf x || isinf y) then R.max x y else R.(max y x + log1p (exp (min (x - y) (y - x))))
 
   -- The exponentials of numbers over their sum; and the logarithms of that.
   def log_softmax [n] (xs: [n]t): [n]t = let s = logsumexp xs in map (R.- s) xs
   def softmax [n] (xs: [n]t): [n]t = map R.exp (log_softmax xs)
 
-  -- 1 / (1 + exp (-x)), its logarithm, and log (1 + exp x).
-  def softplus (x: t): t = if R.(x > zero) then R.(x + log1p (exp (neg x))) else R.(log1p (exp x))
+  -- 1 / (1 + exp (-x)), its logarithm, and log (1 + exp x).  Without branches, which loops of many numbers could not
+  -- take several at a time of.  `min` and `max` give their derivative at ties to the first argument: at 0 the order of
+  -- the arguments makes the derivatives right.
+  def softplus (x: t): t = R.(max zero x + log1p (exp (min x (neg x))))
   def sigmoid (x: t): t =
-    if R.(x >= zero) then R.(i64 1 / (i64 1 + exp (neg x)))
-    else let y = R.exp x in R.(y / (i64 1 + y))
+    let y = R.(exp (min (neg x) x))
+    in R.((if x >= zero then i64 1 else y) / (i64 1 + y))
   def log_sigmoid (x: t): t = R.neg (softplus (R.neg x))
 
   -- Normal, of mean mu and standard deviation sigma.
@@ -130,7 +130,7 @@ module mk_stats (R: float) = {
       in R.(lgamma (i64 n + i64 1) - lgamma (i64 k + i64 1) - lgamma (i64 rest + i64 1)
             + times_log (i64 k) p + times_log1p (i64 rest) (neg p))
   def bernoulli_logpmf (p: t) (k: bool): t = if k then R.log p else R.(log1p (neg p))
-  def bernoulli_logit_logpmf (logit: t) (k: bool): t = if k then log_sigmoid logit else log_sigmoid (R.neg logit)
+  def bernoulli_logit_logpmf (logit: t) (k: bool): t = log_sigmoid (if k then logit else R.neg logit)
 
   -- Failures before the r-th success; before the first one.
   def negative_binomial_logpmf (r: t) (p: t) (k: i64): t =
