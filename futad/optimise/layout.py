@@ -38,7 +38,8 @@ def _scope(lam: Lambda) -> Lambda:
     changed = False
     for s in lam.stms:
         new = _by_columns(s) if isinstance(s.exp, ir.Mapping) else None
-        if new is None and isinstance(s.exp, ir.Control):
+        # A map inside of one that has no such matrix may have one: that of its element, in a batch.
+        if new is None and isinstance(s.exp, ir.Control | ir.Map):
             kept = ir.map_scopes(s, _scope)
             changed |= kept is not s
             out.append(kept)

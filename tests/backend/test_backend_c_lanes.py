@@ -9,6 +9,7 @@ import pytest
 
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
+from futad.core.text import lambda_text
 from futad.imp import ir
 from futad.optimise.layout import by_columns
 from futad.pipeline import compile_program
@@ -29,12 +30,15 @@ entry first [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [n]i64 =
              in i64.minimum (map2 (\\i x -> if x == least then i else k) (iota k) ds)) ps
 entry gradient [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [k][d]f64 =
   vjp (\\cs -> f64.sum (map (\\p -> f64.minimum (map (distance p) cs)) ps)) cs 1
+entry batch [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): [3][n]f64 =
+  map (\\t -> let cs = map (\\c -> scan (+) 0 (map (* f64.i64 t) c)) cs
+             in map (\\p -> f64.minimum (map (distance p) cs)) ps) (iota 3)
 entry largest [n][k][d] (ps: [n][d]f64) (cs: [k][d]f64): f64 =
   f64.maximum (map (\\p -> f64.maximum (map (\\c -> f64.maximum (map2 (-) p c)) cs)) ps)
 entry few [n][d] (ps: [n][d]f64) (cs: [7][d]f64): [n]f64 = map (\\p -> f64.minimum (map (distance p) cs)) ps
 entry rows [n][d] (ps: [n][d]f64) (cs: [n][d]f64): [n]f64 = map2 distance ps cs
 """
-NAMES = ("nearest", "distances", "total", "first", "gradient", "largest")
+NAMES = ("nearest", "distances", "total", "first", "gradient", "batch", "largest")
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +89,13 @@ def across(backend: CBackend, name: str) -> int:
 
 
 def test_structure(core: Any) -> None:
-    """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied once a call."""
+    """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied once a call, or an element of a batch."""
     backend = c_backend(core)
-    assert {name: across(backend, name) for name in (*NAMES, "few", "rows")} == {
+    assert {name: across(backend, name) for name in (*NAMES, "few", "rows") if name != "batch"} == {
         "nearest": 1, "distances": 1, "total": 1, "first": 1, "gradient": 1, "largest": 0, "few": 0, "rows": 0,
     }  # fmt: skip
+    told = lambda_text(core.funs["batch"].body)
+    assert told.index("map(3i64") < told.index("let columns") < told.index("map(n_")  # where the matrix is made
     again = by_columns(core)
     assert again.funs["few"] is core.funs["few"] and again.funs["rows"] is core.funs["rows"]
 
