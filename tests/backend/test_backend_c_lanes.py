@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from futad.core.text import lambda_text
 from futad.imp import ir
 from futad.optimise.layout import by_columns
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text, load_program
+from futad.target import C
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -89,15 +91,20 @@ def across(backend: CBackend, name: str) -> int:
 
 
 def test_structure(core: Any) -> None:
-    """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied once a call, or an element of a batch."""
+    """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied
+    once a call, or an element of a batch."""
     backend = c_backend(core)
     assert {name: across(backend, name) for name in (*NAMES, "few", "rows") if name != "batch"} == {
         "nearest": 1, "distances": 1, "total": 1, "first": 1, "gradient": 1, "largest": 0, "few": 0, "rows": 0,
     }  # fmt: skip
-    told = lambda_text(core.funs["batch"].body)
-    assert told.index("map(3i64") < told.index("let columns") < told.index("map(n_")  # where the matrix is made
     again = by_columns(core)
     assert again.funs["few"] is core.funs["few"] and again.funs["rows"] is core.funs["rows"]
+
+
+def test_the_matrix_of_each_element_of_a_batch() -> None:
+    """It is laid out where it is made."""
+    told = lambda_text(compile_program(compile_text(TEXT), target=C).funs["batch"].body)
+    assert re.search(r"map\(3i64.*let columns_\d+: \[d_\d+\]\[k_\d+\].* = map\(n_\d+", told, re.DOTALL)
 
 
 def test_what_is_done_twice(core: Any) -> None:
