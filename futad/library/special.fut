@@ -69,6 +69,14 @@ local def upper (a: f64) (x: f64): f64 =
         let end = if end == f64.inf && !(f64.abs (change - 1) >= 1e-15) then n + n / 2 + 60 else end
         in (h * change, b, c, d, n + 1, end)).0
 
+-- x^a e^-x / gamma(a), of large a by Stirling's series, so that large numbers do not cancel.
+local def weight (a: f64) (x: f64): f64 =
+  if a < 100 then f64.exp (a * f64.log x - x - f64.lgamma a)
+  else
+    let relative = (x - a) / a
+    let series = (1 - (1 / 30 - 1 / (105 * a * a)) / (a * a)) / (12 * a)
+    in f64.sqrt (a / (2 * f64.pi)) * f64.exp (a * (f64.log1p relative - relative) - series)
+
 -- The probability that a gamma number of shape a > 0 and rate 1 is at most x, and that it is above x.  NaN for other
 -- shapes.  Of large shapes the cube root is normal (Wilson and Hilferty, 1931), to within 1 / a.
 local def both (a: f64) (x: f64): (f64, f64) =
@@ -76,9 +84,11 @@ local def both (a: f64) (x: f64): (f64, f64) =
   else if x <= 0 then (0, 1)
   else if x == f64.inf then (1, 0)
   else if a > 1e12
-  then let z = 3 * f64.sqrt (a / 2) * (f64.cbrt (x / a) - 1 + 1 / (9 * a)) in (f64.erfc (-z) / 2, f64.erfc z / 2)
+  then
+    let z = 3 * f64.sqrt (a / 2) * (f64.expm1 (f64.log1p ((x - a) / a) / 3) + 1 / (9 * a))
+    in (f64.erfc (-z) / 2, f64.erfc z / 2)
   else
-    let outside = f64.exp (a * f64.log x - x - f64.lgamma a)
+    let outside = weight a x
     in if x < a + 1 then let p = outside * lower a x in (p, 1 - p) else let q = outside * upper a x in (1 - q, q)
 
 def gamma_p (a: f64) (x: f64): f64 = (both a x).0
