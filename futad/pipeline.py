@@ -136,6 +136,8 @@ PASSES: list[Pass] = [
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
     Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates")),
     _simplify("simplify-matmul"),
+    Pass("equal-elements", _lazy("futad.optimise.equal_elements", "equal_elements"), _c),
+    _simplify("simplify-equal-elements", _c, "equal-elements"),
     Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
     Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few),
     Pass("fuse", _FUSE, counts=True),
