@@ -33,6 +33,7 @@ HERE = Path(__file__).resolve().parent
 TEXTBOOK = HERE / "textbook"
 SYSTEMS = ("futad", "jax", "torch")
 ROUND = 0.3  # seconds for each system's calls in a round
+FREED = 0.3  # seconds within which threads of JAX free what a call took: some do so after it has returned
 SLOWER = 1.25  # a C compiler's time, as a part of the default one's, that is worth a look
 
 
@@ -244,6 +245,7 @@ def growth(call: Callable[[], Any]) -> int:
         lines = Path("/proc/self/status").read_text().splitlines()
         return next(int(x.split()[1]) << 10 for x in lines if x.startswith(field))
 
+    time.sleep(FREED)
     Path("/proc/self/clear_refs").write_text("5")
     before = status("VmRSS")
     call()
