@@ -121,7 +121,104 @@ def regression(small: bool) -> Arguments:
     return rows, labels, 1, n, 0.06, 10
 
 
-PROGRAMS = {"hmc": Program(HMC, "chain", hmc_in_jax, regression, 1e-6)}
+# --- The evidence of a Gaussian process and its gradient: Rasmussen and Williams, 2006, algorithm 2.1 -------------------
+
+GAUSSIAN_PROCESS = r"""
+import "futad/linalg"
+def evidence [n] [d] (x: [n][d]f64) (y: [n]f64) (scale: f64, noise: f64): f64 =
+  let kernel a b = f64.exp (-0.5 * f64.sum (map2 (\p q -> ((p - q) / scale) ** 2) a b))
+  let k = tabulate_2d n n (\i j -> kernel x[i] x[j] + if i == j then noise ** 2 else 0)
+  let l = cholesky k
+  let z = solve_lower l y
+  in -0.5 * (dot z z + cholesky_logdet l + f64.i64 n * f64.log (2 * f64.pi))
+entry with_slope [n] [d] (x: [n][d]f64) (y: [n]f64) (scale: f64) (noise: f64): (f64, f64, f64) =
+  let (value, (by_scale, by_noise)) = vjp2 (evidence x y) (scale, noise) 1
+  in (value, by_scale, by_noise)
+"""
+
+
+def gaussian_process_in_jax() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+    from jax.scipy.linalg import solve_triangular
+
+    def evidence(x: Any, y: Any, scale: Any, noise: Any) -> Any:
+        n = len(x)
+        squares = (((x[:, None] - x) / scale) ** 2).sum(2)
+        low = jnp.linalg.cholesky(jnp.exp(-0.5 * squares) + noise**2 * jnp.eye(n))
+        z = solve_triangular(low, y, lower=True)
+        return -0.5 * (z @ z + 2 * jnp.log(jnp.diag(low)).sum() + n * jnp.log(2 * jnp.pi))
+
+    def with_slope(*args: Any) -> Any:
+        value, slope = jax.value_and_grad(evidence, argnums=(2, 3))(*args)
+        return value, *slope
+
+    return jax.jit(with_slope)
+
+
+def points(n: int) -> Callable[[bool], Arguments]:
+    def made(small: bool) -> Arguments:
+        rng = np.random.default_rng(5)
+        x = rng.normal(size=(30 if small else n, 3))
+        return x, np.sin(x.sum(axis=1)) + 0.3 * rng.normal(size=len(x)), 1.3, 0.3
+
+    return made
+
+
+# --- A neural differential equation, its loss and gradient: Chen et al., 2018 -------------------
+
+NEURAL_ODE = r"""
+import "futad/linalg"
+import "futad/ode"
+def loss [d] [h] (y0: [d]f64) (target: [d]f64) (w1: [h][d]f64, b1: [h]f64, w2: [d][h]f64, b2: [d]f64): f64 =
+  let f _ y = map2 (+) (matvec w2 (map f64.tanh (map2 (+) (matvec w1 y) b1))) b2
+  let e = map2 (-) (rk4 f 1000 0 10 y0) target
+  in dot e e
+entry with_slope [d] [h] (y0: [d]f64) (target: [d]f64) (w1: [h][d]f64) (b1: [h]f64) (w2: [d][h]f64) (b2: [d]f64) =
+  let (value, (a, b, c, e)) = vjp2 (loss y0 target) (w1, b1, w2, b2) 1
+  in (value, a, b, c, e)
+"""
+
+
+def neural_ode_in_jax() -> Callable[..., Any]:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+
+    def loss(y0: Any, target: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+        def f(y: Any) -> Any:
+            return w2 @ jnp.tanh(w1 @ y + b1) + b2
+
+        def step(y: Any, _: Any) -> Any:
+            h = 0.01
+            k1 = f(y)
+            k2 = f(y + h / 2 * k1)
+            k3 = f(y + h / 2 * k2)
+            k4 = f(y + h * k3)
+            return y + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4), None
+
+        e = lax.scan(step, y0, None, length=1000)[0] - target
+        return e @ e
+
+    def with_slope(*args: Any) -> Any:
+        value, slope = jax.value_and_grad(loss, argnums=(2, 3, 4, 5))(*args)
+        return value, *slope
+
+    return jax.jit(with_slope)
+
+
+def net(small: bool) -> Arguments:
+    rng, d, h = np.random.default_rng(7), 4, 8 if small else 32
+    w1, w2 = rng.normal(size=(h, d)) / 2, rng.normal(size=(d, h)) / h
+    return rng.normal(size=d), rng.normal(size=d), w1, np.zeros(h), w2, np.zeros(d)
+
+
+PROGRAMS = {
+    "hmc": Program(HMC, "chain", hmc_in_jax, regression, 1e-6),
+    "gaussian process": Program(GAUSSIAN_PROCESS, "with_slope", gaussian_process_in_jax, points(200), 1e-8),
+    "larger gaussian process": Program(GAUSSIAN_PROCESS, "with_slope", gaussian_process_in_jax, points(500), 1e-8),
+    "neural ODE": Program(NEURAL_ODE, "with_slope", neural_ode_in_jax, net, 1e-8),
+}
 
 
 def difference(one: Any, other: Any) -> float:
@@ -175,13 +272,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="OUT")
     options = parser.parse_args(argv)
     rows, bad = [], False
-    print(f"{'program':12} {'lines':>5} {'difference':>10} {'futad ms':>9} {'JAX ms':>9} {'JAX/futad':>9}")
+    print(f"{'program':23} {'lines':>5} {'difference':>10} {'futad ms':>9} {'JAX ms':>9} {'JAX/futad':>9}")
     for name in options.programs or PROGRAMS:
         row = measured(name, options.backend, options.runs, options.small)
         rows.append(row)
         wrong = failures(row, options.small)
         bad |= bool(wrong)
-        print(f"{name:12} {row['lines']:5} {row['difference']:10.1e} {row['futad']:9.2f} {row['jax']:9.2f} "
+        print(f"{name:23} {row['lines']:5} {row['difference']:10.1e} {row['futad']:9.2f} {row['jax']:9.2f} "
               f"{row['ratio']:9.2f} {', '.join(wrong)}")  # fmt: skip
     if options.json:
         record = {"backend": options.backend, "small": options.small, "rows": rows}
