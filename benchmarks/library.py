@@ -121,7 +121,7 @@ def regression(small: bool) -> Arguments:
     return rows, labels, 1, n, 0.06, 10
 
 
-# --- The evidence of a Gaussian process and its gradient: Rasmussen and Williams, 2006, algorithm 2.1 -------------------
+# --- The evidence of a Gaussian process and its gradient: Rasmussen and Williams, 2006, algorithm 2.1 -----------------
 
 GAUSSIAN_PROCESS = r"""
 import "futad/linalg"
