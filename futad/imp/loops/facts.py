@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from futad.core.scalarops import OPS
+from futad.core.types import I64
 from futad.imp import ir
-from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul, num
+from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul, num, sub
 from futad.imp.units import unit_of
 from futad.imp.walk import has_load, parts, refs
 
@@ -48,16 +49,25 @@ class LoopFacts:
             case Ref(name) if (init := self.inits.get(name)) is not None:
                 return self.place(init)
             case ir.Bin("+" | "*" as op, a, b):
-                x, y = self.place(a), self.place(b)
-                if x is None or y is None:
-                    return None
-                if op == "+":
-                    return Affine(x.scale + y.scale, x.constant + y.constant, add(x.invariant, y.invariant))
-                for factor, term in ((y, x), (x, y)):
-                    if not factor.scale and factor.invariant == ZERO:
-                        k = factor.constant
-                        return Affine(term.scale * k, term.constant * k, mul(term.invariant, num(k)))
+                return self._combined("add" if op == "+" else "mul", a, b)
+            case ir.Scalar("add" | "sub" | "mul" as op, (a, b), t) if t is I64 and self.own & refs(e):
+                return self._combined(op, a, b)
         return Affine(0, 0, e) if self.invariant(e) and not has_load(e) else None
+
+    def _combined(self, op: str, a: Expr, b: Expr) -> Affine | None:
+        x, y = self.place(a), self.place(b)
+        if x is None or y is None:
+            return None
+        if op == "add":
+            return Affine(x.scale + y.scale, x.constant + y.constant, add(x.invariant, y.invariant))
+        if op == "sub":
+            rest = x.invariant if y.invariant == ZERO else sub(x.invariant, y.invariant)
+            return Affine(x.scale - y.scale, x.constant - y.constant, rest)
+        for factor, term in ((y, x), (x, y)):
+            if not factor.scale and factor.invariant == ZERO:
+                k = factor.constant
+                return Affine(term.scale * k, term.constant * k, mul(term.invariant, num(k)))
+        return Affine(0, 0, ir.Bin("*", a, b)) if self.invariant(a, b) and not has_load(a) and not has_load(b) else None
 
     def beside(self, e: Expr) -> bool:
         """Whether neighbouring iterations have neighbouring places."""

@@ -24,6 +24,7 @@ from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
 from futad.imp.loops.short_loops import short_inside
 from futad.imp.loops.split_index import index_set_split
+from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
@@ -156,6 +157,10 @@ def _jams(m: MapLoop) -> bool:
     return m.target.jams and not m.folds
 
 
+def _no_lanes_yet(m: MapLoop) -> bool:
+    return _jams(m) and m.target.reassociates and not m.loop.independent
+
+
 def _jams_or_folds(m: MapLoop) -> bool:
     return m.target.jams
 
@@ -206,6 +211,10 @@ def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
     return then(m.loop)
 
 
+def _stage_additions(m: MapLoop, then: Then) -> list[Stmt] | None:
+    return staged_additions(m.loop, m.name("u"), m.number("staged-additions"))
+
+
 def _stage_rows(m: MapLoop, then: Then) -> list[Stmt] | None:
     return staged(m.loop, m.name("i"), m.elements(m.loop.var), m.number("staged-rows"))
 
@@ -253,6 +262,7 @@ SCHEDULES = [
     Schedule("index-set-splitting", _jams, _split),
     Schedule("checks-first", _jams, _checks_first),
     Schedule("vector-lanes", _any_order, _in_lanes, (1, 32)),
+    Schedule("staged-additions", _no_lanes_yet, _stage_additions, (8, 512)),
     Schedule("staged-rows", _writes_lanes, _stage_rows, (8, 512)),
     Schedule("reductions-across-lanes", _jams, _reduction_lanes),
     Schedule("outer-loop-vectorisation", _outer_lanes, _outer_vectorise),
@@ -275,7 +285,7 @@ SHORT = {
     "jam": "unroll-and-jam", "rows": "rows-of-products", "tiles": "overlapped-tiling", "parallel": "parallel-nests",
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
-    "split": "index-set-splitting", "short": "short-inner-loops",
+    "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ Note [Intervals]
 ~~~~~~~~~~~~~~~~
 The choices are comparisons of sums of the iteration and what does not change, their extrema, branches on them, and
 remainders; each says from the values at `s` when it changes next.  Of a branch one side is done in lanes: that which
-computes something, as the inner places of an image; where the other one is taken, the loop is done as it was.  Values
+computes more, as the inner places of an image; where the other one is taken, the loop is done as it was.  Values
 that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
 loop as it was, too.
 """
@@ -24,6 +24,7 @@ from futad.core.types import BOOL, I64
 from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
+from futad.imp.loops.facts import cost
 from futad.imp.walk import loads_in, refs, rewritten, statements
 from futad.legality import Legality
 
@@ -295,8 +296,8 @@ class _Intervals:
                         return False
                 case ir.If(cond, then, orelse):
                     places.append(cond)
-                    side = _side(then, orelse)
-                    if side is None or not (self.holds(cond) if side else self.fails(cond)):
+                    side = self.side(cond, then, orelse)
+                    if not (self.holds(cond) if side else self.fails(cond)):
                         return False
                     inside = then if side else orelse
                     self.inits |= {t.name: None if t.mutable else t.init for t in inside if isinstance(t, ir.Decl)}
@@ -313,6 +314,14 @@ class _Intervals:
                 case _:
                     return False
         return not pending
+
+    def side(self, cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> bool:
+        """Which side of a branch is done in lanes, True for the first: the one that is not for single iterations, or
+        else computes more."""
+        known = self.of(cond)
+        if known is not None and known.one is not None:
+            return not known.one
+        return _work(then) >= _work(orelse)
 
     def fails(self, cond: Expr) -> bool:
         """Note when a condition does not hold on all of an interval, if that is seen from its start."""
@@ -392,10 +401,9 @@ class _Intervals:
         return [ir.Decl(start.name, I64, self.loop.start, mutable=True), ir.While(compare("<", start, bound), body)]
 
 
-def _side(then: list[ir.Stmt], orelse: list[ir.Stmt]) -> bool | None:
-    """Which side of a branch does more than give constants: True for the first; None if both do."""
-    quiet = [all(isinstance(s, ir.Assign) and isinstance(s.value, Num) for s in side) for side in (then, orelse)]
-    return None if quiet == [False, False] else not quiet[0]
+def _work(side: list[ir.Stmt]) -> int:
+    """What a side of a branch computes, and stores."""
+    return cost(statements(side)) + sum(not isinstance(s, ir.Decl | ir.Assign) for s in statements(side))
 
 
 def _used(body: list[ir.Stmt]) -> list[ir.Stmt]:
