@@ -33,8 +33,8 @@ PROGRAMS = {
     "checks-first": """[n] (xs: [n]i64): [n]f64 =
       map (\\x -> let y = assert (x > 0) (f64.i64 x) in f64.exp y + f64.sin y + f64.log y) xs""",
     "vector-lanes": "[n] (xs: [n]f64): [n]f64 = map (* 2) xs",
-    "staged-additions": """[n] (xs: [n]f64): [n]f64 =
-      vjp (\\xs -> tabulate n (\\i -> if i < 2 then f64.sin xs[i] else xs[i - 1] * xs[i - 2])) xs xs""",
+    "staged-additions": """[n] (x: [n]f64): [n]f64 =
+      vjp (\\x -> tabulate n (\\i -> x[i64.max 0 (i - 2)] * f64.sin x[i64.min (n - 1) (i + 1)])) x x""",
     "staged-rows": f"[n] (xs: [n]f64): [n][8]f64 = map (\\x -> [x, {', '.join(f'f64.{c} x' for c in CALLS)}]) xs",
     "reductions-across-lanes": "[n][m] (a: [n][m]f64): [m]f64 = map f64.sum (transpose a)",
     "outer-loop-vectorisation": "[n] (xs: [n]f64): [n]f64 = map (\\x -> loop y = 0 for i < 20 do y * x + 1) xs",
