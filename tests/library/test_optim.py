@@ -63,6 +63,7 @@ entry fitted_sum (rows: [][]f64) (signs: []f64) (penalty: f64) = f64.sum (fitted
 entry fitted_slopes (rows: [][]f64) (signs: []f64) (penalty: f64) =
   let total p = f64.sum (fitted rows signs p) in (vjp total penalty 1, jvp total penalty 1)
 """
+pytestmark = pytest.mark.slow  # all read one program, which takes seconds to compile
 
 
 @cache
@@ -175,7 +176,6 @@ def test_the_derivative_of_a_minimum():
 
 
 @needs_cc
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "multicore", "emulated"])
 def test_on_all_backends(backend):
     p, a, (rows, signs) = program(backend), definite(4), data()

@@ -63,6 +63,7 @@ entry beta_slopes (a: f64) (b: f64) (n: i64) (s: i64) =
 entry dirichlet_slopes [m] (as: [m]f64) (s: i64) (w: [m]f64) =
   vjp (\\as -> f64.sum (map2 (*) w (random.dirichlet as (random.key s) 0))) as 1
 """
+pytestmark = pytest.mark.slow  # all read one program, which takes seconds to compile
 
 
 @cache
@@ -170,7 +171,6 @@ def test_discrete(name):
 
 
 @needs_cc
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_ten_million_continuous(name):
     # Of f32 there are too few values for the test of a distribution without steps.
@@ -178,14 +178,12 @@ def test_ten_million_continuous(name):
 
 
 @needs_cc
-@pytest.mark.slow
 @pytest.mark.parametrize("name", DISCRETE)
 def test_ten_million_discrete(name):
     is_discrete_as(name, 10**7)
 
 
 @needs_cc
-@pytest.mark.slow
 def test_ten_million_bits_and_pairs():
     """Every bit is as often 0 as 1, and neighbours, and numbers of neighbouring keys, are independent."""
     n = 10**7
@@ -201,7 +199,6 @@ def test_ten_million_bits_and_pairs():
 
 
 @needs_cc
-@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "multicore", "emulated"])
 def test_the_same_numbers_on_all_backends(backend):
     n = 40
