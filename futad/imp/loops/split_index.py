@@ -39,7 +39,7 @@ SIZE_FIXED = LEGAL.condition("size fixed", "a place in range at both ends is not
 BY_ONE = LEGAL.condition("moves by one", "the choice changes before the iteration that is computed")
 LINEAR = LEGAL.condition("linear", "the product of what moves does not move evenly")
 
-SHORTEST = 64  # iterations, and divisors, that are worth it
+SHORTEST = 32  # iterations, and divisors, that are worth it
 LARGEST = 1 << 60  # of values that are compared
 STEEPEST = 8  # of what is added to a place in an iteration
 
