@@ -50,8 +50,8 @@ HMC = r"""
 module random = import "futad/random"
 module stats = import "futad/stats"
 def logdensity [m] [d] (rows: [m][d]f64) (labels: [m]bool) (w: [d]f64): f64 =
-  let score row = f64.sum (map2 (*) row w)
-  in f64.sum (map2 (\row y -> stats.bernoulli_logit_logpmf (score row) y) rows labels)
+  let logits = map (\row -> f64.sum (map2 (*) row w)) rows
+  in f64.sum (map2 stats.bernoulli_logit_logpmf logits labels)
      + f64.sum (map (stats.normal_logpdf 0 1) w)
 entry chain [m] [d] (rows: [m][d]f64) (labels: [m]bool) (seed: i64) (n: i64) (step: f64) (leaps: i64): [n][d]f64 =
   let slope q = vjp (logdensity rows labels) q 1

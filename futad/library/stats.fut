@@ -130,7 +130,7 @@ module mk_stats (R: float) = {
       in R.(lgamma (i64 n + i64 1) - lgamma (i64 k + i64 1) - lgamma (i64 rest + i64 1)
             + times_log (i64 k) p + times_log1p (i64 rest) (neg p))
   def bernoulli_logpmf (p: t) (k: bool): t = if k then R.log p else R.(log1p (neg p))
-  def bernoulli_logit_logpmf (logit: t) (k: bool): t = log_sigmoid (if k then logit else R.neg logit)
+  def bernoulli_logit_logpmf (logit: t) (k: bool): t = R.neg (softplus (if k then R.neg logit else logit))
 
   -- Failures before the r-th success; before the first one.
   def negative_binomial_logpmf (r: t) (p: t) (k: i64): t =
