@@ -18,7 +18,7 @@ from futad.ad.emit import fresh_like
 from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
-from futad.core.types import BOOL, ONE, ZERO, Atom, Var, i64
+from futad.core.types import BOOL, I64, ONE, ZERO, Atom, Var, i64
 from futad.errors import Span
 
 Values = Sequence[Atom]
@@ -80,6 +80,14 @@ def split(b: Builder, budget: Budget, n: Atom, free: Atom) -> Atom:
         half = b.op("max", b.op("shr", n, ONE), ONE)
         return b.op("select", b.op("le", n, b.op("add", free, ONE)), ONE, half, hint="k")
     s = b.op("add", free, ONE, hint="s")
+    # Where there is room for every state the formulas give 1, too, by three divisions.
+    fits, formulas = b.body(lambda _: [ONE]), b.body(lambda c: [_binomial(c, n, s)])
+    (k,) = b.emit(ir.If(b.op("le", n, s), fits, formulas), "k", types=[I64])
+    return k
+
+
+def _binomial(b: Builder, n: Atom, s: Atom) -> Atom:
+    """The split of n > 0 iterations with s states that gives the least number of runs."""
     # before = C(s + t - 1, t - 1), all_ = C(s + t, t)
     t, before, all_ = while_(
         b, (ZERO, ZERO, ONE),
