@@ -212,7 +212,7 @@ def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _stage_additions(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return staged_additions(m.loop, m.name("u"), m.number("staged-additions"))
+    return staged_additions(m.loop, m.name, m.number("staged-additions"))
 
 
 def _stage_rows(m: MapLoop, then: Then) -> list[Stmt] | None:

@@ -10,6 +10,7 @@ return sweep of a stencil adds so, to the adjoints of all neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from futad.core.types import I64
@@ -28,9 +29,9 @@ BLOCK = 128  # iterations
 MOST = 16  # buffers
 
 
-def staged_additions(loop: ir.For, name: str, asked: int = 0) -> list[ir.Stmt] | None:
-    """The loop by blocks, each loop of which runs in vector lanes; None if no array has several additions.  Names of
-    variables begin with `name`; `asked`: iterations of a block.
+def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) -> list[ir.Stmt] | None:
+    """The loop by blocks, each loop of which runs in vector lanes; None if no array has several additions.  `named`
+    makes names of variables; `asked`: iterations of a block.
 
     Legal, as iterations of a map only add to an accumulator, whose elements nobody sees before; each loop of a block is
     looked at by `annotate`.  The order of additions to one element changes: for targets that may reassociate.
@@ -53,6 +54,7 @@ def staged_additions(loop: ir.For, name: str, asked: int = 0) -> list[ir.Stmt] |
         return refused(f"it adds at {count} places, {MOST} at most have buffers")
     block = asked or BLOCK
     by_number(block)
+    name = named("u")
     start, end = Ref(f"{name}_block", I64), Ref(f"{name}_end", I64)
     here = ir.sub(Ref(loop.var, I64), start)
     buffers: list[ir.Stmt] = []
