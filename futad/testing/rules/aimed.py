@@ -467,6 +467,19 @@ class Aim:
         lam = self.scope([I64, zeros.type, t], turn)
         self.pool += self.b.emit(ir.For(bound, (zeros, self.atom(t)), lam), "l", types=[zeros.type, t])
 
+    def head_count(self) -> None:
+        """A loop with a variable that counts, or nearly."""
+        t = I64
+        steps = self.some([ZERO, ONE, i64(3), self.size(), self.size()])
+
+        def turn(_i: Var, k: Var, s: Var) -> list[Atom]:
+            step = self.const(t) if self.chance(0.8) else self.atom(t)
+            after = self.op(self.some(["add", "sub"]), self.some([k, k, k, s]), step)
+            return [after, self.op("add", s, self.some([k, self.atom(t)]))]
+
+        lam = self.scope([I64, t, t], turn)
+        self.pool += self.b.emit(ir.For(steps, (self.atom(t), self.atom(t)), lam), "l", types=[t, t])
+
     def around(self, f: Callable[[], None]) -> None:
         """Statements, perhaps inside a map, a loop or a branch."""
         kind = self.rng.randrange(7)
@@ -557,7 +570,7 @@ def aimed(rule: Rule, rng: random.Random) -> ir.Program | None:
 
     def make() -> None:
         if head is ir.For and a.chance(0.4):
-            a.head_fill()
+            a.some([a.head_fill, a.head_fill, a.head_count])()
         elif head is ir.Map and a.chance(0.4):
             a.head_acc(rule)
         else:
