@@ -1,5 +1,5 @@
-"""C for maps around loops that carry scalars (`imp/loops/outer_vectorise.py`): each scalar is an array of lanes, each
-run of statements a loop over the lanes that the C compiler vectorises; and the iterations that are left, one by one."""
+"""C for maps around loops that carry scalars or reduce (`imp/loops/outer_vectorise.py`): each scalar an array,
+each run of statements a loop over the lanes that the C compiler vectorises; what is left, one by one."""
 
 from __future__ import annotations
 

@@ -392,7 +392,7 @@ class VectorisedFor(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Blocks(Stmt):
-    """A map's `loop` around loops that carry scalars, some iterations at a time in vector lanes.  `arrays`: each
+    """A map's `loop` around loops that carry scalars or reduce, some iterations at a time in lanes.  `arrays`: each
     iteration's own ones; `sizes`: theirs in bytes; `same`: scalars of the body that all iterations have in common."""
 
     loop: For
