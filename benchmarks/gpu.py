@@ -6,11 +6,11 @@
     python benchmarks/gpu.py --device emulated --toy  the first of these without a card, at toy sizes
 
 Stages, by how much they tell: *smoke*, small things that go wrong first; *programs*, every case of every test program,
-called until it is replayed from graphs, against its test block and the interpreter; *compile*, all cores' work ahead of
-the *rows*, which are all benchmark programs, futad alone, against the CPU, timed.  Each case is in a process that goes
-on with the next one unless something breaks it: a fault of a kernel, a hang or a crash costs that case, and what is
-reported names program and kernel.  A case that failed is done once more on its own, one kernel after the other
-(FUTAD_SYNC), a wrong one with its values checked (docs/checking.md).
+called until it is replayed from graphs, against its test block and the interpreter, by several processes at once;
+*compile*, all cores' work ahead of the *rows*, which are all benchmark programs, futad alone, against the CPU, timed.
+Each case is in a process that goes on with the next one unless something breaks it: a fault of a kernel, a hang or a
+crash costs that case, and what is reported names program and kernel.  A case that failed is done once more on its own,
+one kernel after the other (FUTAD_SYNC), a wrong one with its values checked (docs/checking.md).
 
 Times are medians of at least ten runs after a warm-up, from arguments on the device to results on the device, and what
 they computed is compared again.  What does not fit the budget is left out, and said so; the JSON is written after each
@@ -26,6 +26,7 @@ import platform
 import queue
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -39,6 +40,7 @@ from gpu_worker import DETAILS, Answer, Worker, each
 ROOT = Path(__file__).resolve().parents[1]
 SANITIZED = ("reduce_ops", "scan_family", "hist_family", "scatter_family", "matrix", "reduce_tuples")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+SHARDS = max(1, (os.cpu_count() or 1) // 2)  # workers at once, where nothing is timed
 PER_CASE = {"cuda": 30.0, "emulated": 60.0}  # seconds
 
 
@@ -69,17 +71,25 @@ class Suite:
     def say(self, text: str) -> None:
         print(f"[{self.left():5.0f} s left] {text}", file=sys.stderr, flush=True)
 
-    def stage(self, name: str, worker: str, cases: Sequence[str], share: float, **more: str) -> None:
-        """Do cases, for a share of the time that is left."""
+    def stage(self, name: str, worker: str, cases: Sequence[str], share: float, shards: int = 1) -> None:
+        """Do cases, for a share of the time that is left, by so many workers at once."""
         done: list[Answer] = []
         self.report[name] = done
         end = time.monotonic() + share * self.left()
-        for made in each(worker, self.options, cases, self.options.per_case, end, **more):
-            if "failed" in made:
-                made = self.explained(worker, made)
-                self.say(f"{name}: {made['name']}: {made['failed'].splitlines()[0][:200]}")
-            done.append(made)
-            self.keep()
+        reporting = threading.Lock()
+
+        def work(names: Sequence[str]) -> None:
+            for made in each(worker, self.options, names, self.options.per_case, end):
+                if "failed" in made:
+                    made = self.explained(worker, made)
+                with reporting:
+                    if "failed" in made:
+                        self.say(f"{name}: {made['name']}: {made['failed'].splitlines()[0][:200]}")
+                    done.append(made)
+                    self.keep()
+
+        with ThreadPoolExecutor(shards) as pool:
+            list(pool.map(work, [cases[i::shards] for i in range(shards)]))
         bad = sum("failed" in d for d in done)
         skipped = sum("skipped" in d for d in done)
         self.say(f"{name}: {len(done) - bad - skipped} good, {bad} failed, {skipped} left out")
@@ -104,7 +114,7 @@ def main() -> int:
     parser.add_argument("--sanitizers", action="store_true", help="only compute-sanitizer")
     parser.add_argument("--runs", type=int, default=20, help="runs that a time is the median of (default: %(default)s)")
     parser.add_argument("--programs", type=int, metavar="N", help="only the first N test programs")
-    parser.add_argument("--only", metavar="TEXT", default="", help="only rows whose name contains this")
+    parser.add_argument("--only", metavar="TEXT", nargs="*", default=[""], help="only rows whose name contains one")
     parser.add_argument("--budget", type=float, default=510, metavar="S", help="seconds for all (default: %(default)s)")
     parser.add_argument("--per-case", type=float, metavar="S", help="seconds for a case (default: 30, emulated 60)")
     parser.add_argument("--json", metavar="OUT", help="where to write the results")
@@ -153,7 +163,7 @@ def everything(suite: Suite) -> None:
     names = sorted(p.stem for p in (ROOT / "tests" / "programs").glob("*.fut"))[: options.programs]
     row_names = [r.name for r in chosen(options)]
     suite.stage("smoke", "smoke", list(SMOKE), 0.4)
-    suite.stage("programs", "programs", names, 0.5)
+    suite.stage("programs", "programs", names, 0.5, SHARDS)
     suite.stage("ceilings", "ceilings", ["card"], 0.2)
     compiled(suite, row_names)
     suite.stage("rows", "row", row_names, 0.95)
@@ -161,11 +171,10 @@ def everything(suite: Suite) -> None:
 
 def compiled(suite: Suite, names: Sequence[str]) -> None:
     """Programs of the rows compiled on all cores at once; what there was no time for is compiled where it is used."""
-    shards = max(1, (os.cpu_count() or 1) // 2)
     end = time.monotonic() + 0.4 * suite.left()
     work = partial(_shard, suite.options, end)
-    with ThreadPoolExecutor(shards) as pool:
-        done = [made for part in pool.map(work, [names[i::shards] for i in range(shards)]) for made in part]
+    with ThreadPoolExecutor(SHARDS) as pool:
+        done = [made for part in pool.map(work, [names[i::SHARDS] for i in range(SHARDS)]) for made in part]
     suite.report["compile"] = [d for d in done if not d.get("late")]
     suite.say(f"compile: {sum('failed' not in d and 'skipped' not in d for d in done)} of {len(names)}")
     suite.keep()
@@ -178,7 +187,7 @@ def _shard(options: argparse.Namespace, end: float, names: Sequence[str]) -> lis
 def chosen(options: argparse.Namespace) -> Iterator[Any]:
     from gpu_rows import rows
 
-    return (r for r in rows(options.toy) if options.only in r.name)
+    return (r for r in rows(options.toy) if any(text in r.name for text in options.only))
 
 
 def sanitizers(suite: Suite) -> None:

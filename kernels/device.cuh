@@ -54,6 +54,8 @@ typedef unsigned long long uint64_t;
 #define FUTAD_MATH(f) f
 #define FUTAD_SIGNBIT(x) (copysign(1.0, (double)(x)) < 0)
 #define FUTAD_LGAMMA(x) lgamma(x)
+#define FUTAD_HYPOT(x, y) futad_hypot(x, y)
+#define FUTAD_HYPOTf(x, y) hypotf(x, y)
 #define FUTAD_POPC(x) __popcll(x)
 #define FUTAD_CLZ(x) __clzll((long long)(x))
 #define FUTAD_CTZ(x) (__ffsll((long long)(x)) - 1)
@@ -62,6 +64,12 @@ FUTAD_INLINE uint64_t futad_bits_f64(double x) { return (uint64_t)__double_as_lo
 FUTAD_INLINE double futad_from_bits_f64(uint64_t x) { return __longlong_as_double((long long)x); }
 FUTAD_INLINE uint32_t futad_bits_f32(float x) { return __float_as_uint(x); }
 FUTAD_INLINE float futad_from_bits_f32(uint32_t x) { return __uint_as_float(x); }
+
+/* CUDA's hypot is infinite where the larger number is the largest there is, and the other one too small to count. */
+FUTAD_INLINE double futad_hypot(double x, double y) {
+  const double large = fmax(fabs(x), fabs(y));
+  return fmin(fabs(x), fabs(y)) < large * 0x1p-27 ? large : hypot(x, y);
+}
 
 /* --- indices ------------------------------------------------------------------------------------------------------ */
 

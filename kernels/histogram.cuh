@@ -156,6 +156,23 @@ FUTAD_DEV void futad_update(T *p, T value, const F &f) {
   futad_atomic_update(futad_atomic_operator<T, KIND>(f, value), p, value);
 }
 
+/* The same where all threads of a warp may be at one place: then their values are combined, and one of them updates.
+ * The operator is associative and commutative. */
+template <int KIND, class T, class F>
+FUTAD_DEV void futad_update_together(T *p, T value, const F &f) {
+#ifndef FUTAD_EMULATED
+  if (__activemask() == FUTAD_ALL) {
+    int same;
+    __match_all_sync(FUTAD_ALL, (unsigned long long)p, &same);
+    if (same) {
+      value = futad_warp_reduce(futad_operator<T>(f, value), value);
+      if (futad_lane() != 0) return;
+    }
+  }
+#endif
+  futad_update<KIND>(p, value, f);
+}
+
 /* --- sub-histograms in shared memory: each block adds up its own, and in the end adds that to memory ------------------
  *
  * `op` is an operator, `at(bin)` the address of a bin; updates are calls of a functor `add(bin, value)`, for bins within

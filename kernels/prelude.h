@@ -76,6 +76,8 @@ static __attribute__((noinline, const, unused)) double futad_lgamma(double x) {
   return lgamma_r(x, &sign);
 }
 #define FUTAD_LGAMMA futad_lgamma
+#define FUTAD_HYPOT hypot
+#define FUTAD_HYPOTf hypotf
 
 /* For vector loops: GCC makes one complex exponential of sin(x) and cos(x), which has no vector variant, but not of
  * functions whose names it does not know. */

@@ -9,6 +9,7 @@ from futad.backend.device_alias import constant_names, qualifiers
 from futad.backend.device_index import Indices, narrow_params
 from futad.backend.device_product import emit_product
 from futad.backend.device_runtime import RUNTIME
+from futad.backend.device_same_place import same_place
 from futad.backend.emit import Emitter, c_type
 from futad.core.scalarlib import same_bits
 from futad.core.types import I64, Prim
@@ -53,6 +54,7 @@ class DeviceEmitter(Emitter):
         self.moves, self.follows = moves, follows
         self.known = known or {}
         self.constant: set[str] = set()  # pointers that are only read through
+        self.together_at: set[int] = set()  # the updates that the threads of a warp may make together
         self.labels: list[str] = []
         self.jumps: set[str] = set()
         self.functors = 0
@@ -85,6 +87,7 @@ class DeviceEmitter(Emitter):
         self.indices = Indices()
         given = {n: f"futad_given{i}" if n in narrow else n for i, (n, _, _) in enumerate(k.params)}
         self.constant = constant_names(k, self.known)
+        self.together_at = same_place(k)
         alone = {n: "__restrict__ " if n in self.known else "" for n, _, _ in k.params}
         params += [f"{self.pointer_type(n, t) + alone[n] if p else c_type(t) + ' '}{given[n]}" for n, t, p in k.params]
         self.line(f"({', '.join(params)}) {{")
@@ -448,9 +451,8 @@ class DeviceEmitter(Emitter):
         t = s.value.type
         place, value, c = f"&{s.pointer}[{self.index(s.index)}]", self.expr(s.value), c_type(t)
         update = self.operation(s.op, ["a", "b"], t, t)
-        self.line(
-            f"futad_update<{_kind(s.op)}>({place}, ({c}){value}, []({c} a, {c} b) -> {c} {{ return {update}; }});"
-        )
+        made = "futad_update_together" if id(s) in self.together_at else "futad_update"
+        self.line(f"{made}<{_kind(s.op)}>({place}, ({c}){value}, []({c} a, {c} b) -> {c} {{ return {update}; }});")
 
     def store(self, s: ir.Store) -> None:
         if self.moves and s.op is None and isinstance(s.value, ir.Load):

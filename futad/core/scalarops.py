@@ -344,7 +344,8 @@ _fun("atan2", np.arctan2, lambda y, x, r: _over_square(x, x, y), lambda y, x, r:
 _fun("atan2pi", lambda y, x: np.arctan2(y, x) / _pi(x),
      lambda y, x, r: _over_square(x, x, y) / _PI, lambda y, x, r: _over_square(-y, x, y) / _PI, arity=2,
      define="atan2{s}(x, y) / FUTAD_PI({t})")
-_fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2, library="hypot", vector="2.35")
+_fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2, library="hypot", vector="2.35",
+     define="FUTAD_HYPOT{s}(x, y)")
 _fun("gamma", sm.elementwise(sm.gamma), lambda x, r: r * x.op("digamma"), cost=40,
      library="tgamma", define="({t})tgamma((double)x)")
 _fun("lgamma", sm.elementwise(sm.lgamma), lambda x, r: x.op("digamma"), cost=40,

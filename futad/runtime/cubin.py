@@ -145,7 +145,8 @@ def _find_toolkit(nvcc: str, path: str) -> _Toolkit:
 
 def _nvrtc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[bytes, str]:
     nvrtc = toolkit.nvrtc
-    options = [f"-arch={arch}", "-std=c++17", "-w", "--ptxas-options=-v", *flags]
+    # Lambdas with parameters of type auto would be functions of the host, which NVRTC refuses.
+    options = [f"-arch={arch}", "-std=c++17", "-default-device", "-w", "--ptxas-options=-v", *flags]
     program = nvrtc.createProgram(text, "kernels.cu", [], [])
     try:
         nvrtc.compileProgram(program, options)

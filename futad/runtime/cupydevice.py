@@ -105,7 +105,7 @@ class CupyDevice:
         now = self.cupy.cuda.get_current_stream()
         if now.ptr != self.stream:
             # The program's memory serves one call after the other, so this call waits for the one before.
-            self.runtime.streamWaitEvent(now.ptr, self._event(self.stream).ptr)
+            self._wait(int(now.ptr), self.stream)
             self.current, self.stream = now, int(now.ptr)
         self._let_go()
 
@@ -122,7 +122,12 @@ class CupyDevice:
     def wait_for(self, stream: int) -> None:
         if stream in (self.stream, 0) or (stream == 1 and self.stream == 0):
             return
-        self.runtime.streamWaitEvent(self.stream, self._event(stream).ptr)
+        self._wait(self.stream, stream)
+
+    def _wait(self, stream: int, other: int) -> None:
+        """The work on a stream from now on waits for that on another one so far."""
+        event = self._event(other)  # a name: its pointer is worth nothing once it is thrown away
+        self.runtime.streamWaitEvent(stream, event.ptr)
 
     def hold(self, owner: Any) -> None:
         self._let_go()

@@ -8,7 +8,9 @@ as soon as another program could have it.  A kernel's fault is there for good: e
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -20,7 +22,7 @@ import numpy as np
 from futad.runtime.device import RUBBISH, EmulatedDevice
 from futad.runtime.emulated import EmulatedModule
 
-ILLEGAL_ADDRESS, NOT_CAPTURED, INVALIDATED, INVALID = 700, 900, 901, 1
+ILLEGAL_ADDRESS, CONTEXT_DESTROYED, NOT_CAPTURED, INVALIDATED, INVALID = 700, 709, 900, 901, 1
 
 
 class CUDARuntimeError(RuntimeError):
@@ -176,15 +178,23 @@ class Graph:
 
 
 class Event:
-    """A place in a stream's work."""
+    """A place in a stream's work.  CUDA knows it no more once CuPy's object is thrown away."""
 
-    made: dict[int, Event] = {}
+    made: weakref.WeakValueDictionary[int, Event] = weakref.WeakValueDictionary()
+    pointers = itertools.count(5000)
 
     def __init__(self, **_: Any) -> None:
-        self.ptr = 5000 + len(Event.made)
+        self.ptr = next(Event.pointers)
         self.op: Op | None = None
         self.card: Card | None = None
         Event.made[self.ptr] = self
+
+    @staticmethod
+    def known(ptr: int) -> Event:
+        found = Event.made.get(ptr)
+        if found is None:
+            raise CUDARuntimeError(CONTEXT_DESTROYED, "cudaErrorContextIsDestroyed: context is destroyed")
+        return found
 
     @property
     def done(self) -> bool:

@@ -151,12 +151,13 @@ def install(monkeypatch: Any, card: Card) -> Card:
         card.log.append(("record", stream))
         s = card.streams[stream]
         assert s.captured is None
-        Event.made[event].op, Event.made[event].card = s.add(lambda: None), card
+        known = Event.known(event)
+        known.op, known.card = s.add(lambda: None), card
 
     def wait(stream: int, event: int) -> None:
         card.alive()
         card.log.append(("wait", stream))
-        card.streams[stream].add(lambda: None, Event.made[event].op)
+        card.streams[stream].add(lambda: None, Event.known(event).op)
 
     def synchronise(stream: int) -> None:
         card.idle("synchronise", stream)
