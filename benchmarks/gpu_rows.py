@@ -68,7 +68,7 @@ def _others(toy: bool) -> Iterator[Row]:
     yield Row("xsbench", "xsbench", "objective", "gradient", tables, tolerance=1e-8)
     for program, objective, derivative, make, small, large, more in (
         ("leapfrog", "loss", "gradient", inputs.springs, (50, 20), (20_000, 1000), ()),
-        ("adaptive", "value", "gradient", inputs.rotated, (7, 9), (3203, 1000), ()),
+        ("adaptive", "value", "gradient", inputs.rotated, (7, 9), (53, 1_000_000), ()),
         ("forward", "squares_reverse", "squares_forward", lambda n: (np.linspace(-1, 1, n),), (9,), (1_000_000,), ()),
         ("bessel", "value", "gradient", lambda n: (2, np.linspace(0.5, 1.5, n)), (9,), (4000,), ()),
         ("sparse_dot", "value", "gradient", inputs.sparse_dot, (40,), (1000,), ()),

@@ -22,6 +22,8 @@ from futad.runtime.deviceprogram import DeviceProgram
 from futad.runtime.host import KernelInfo, Layout, ProductInfo, Runtime
 from futad.target import CUDA, Target
 
+HEAP = 2048  # bytes a thread, of what threads have for arrays whose sizes they compute
+
 
 class DeviceBackend:
     """A program compiled for a device, which all passes of one have seen: `source` is the CUDA C, `host` the Python
@@ -65,7 +67,8 @@ class DeviceBackend:
         narrow = narrow_params(k)
         indices = tuple([i for i, name in enumerate(order) if name in narrow])
         what = without_numbers(k.what)
-        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k), indices, what, k.line)
+        heap = None if not k.local_slots else 0 if self.memory_checked else HEAP  # malloc is what is checked
+        return KernelInfo(self.names[k], k.kind, params, scratch, k.fails, _product(k), indices, what, k.line, heap)
 
     def _places(self) -> tuple[FailureSite, ...]:
         return tuple(self.module.places)

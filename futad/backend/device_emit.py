@@ -83,6 +83,8 @@ class DeviceEmitter(Emitter):
     def kernel(self, k: Kernel) -> str:
         """The kernel's parameters and body, without its name."""
         params = ["int64_t *futad_error"]
+        if k.local_slots:
+            params += ["unsigned char *futad_heap_data", "int64_t futad_heap_bytes"]
         narrow = narrow_params(k)
         self.indices = Indices()
         given = {n: f"futad_given{i}" if n in narrow else n for i, (n, _, _) in enumerate(k.params)}
@@ -99,11 +101,13 @@ class DeviceEmitter(Emitter):
             if n in narrow:
                 self.line(f"const futad_ix {n} = (futad_ix){given[n]};")
         self.indices.names |= narrow
+        if k.local_slots:
+            self.line("const struct futad_heap futad_heap = {futad_heap_data, futad_heap_bytes};")
         for slot in k.local_slots:
             self.line(f"struct futad_slot slot_{slot} = {{0, 0}};")
         self.block(k.body)
         for slot in k.local_slots:
-            self.line(f"free(slot_{slot}.data);")
+            self.line(f"futad_release(&futad_heap, &slot_{slot});")
         self.depth = 0
         self.line("}")
         return "\n".join(self.lines)
@@ -486,7 +490,8 @@ class DeviceEmitter(Emitter):
         t = c_type(s.elem)
         const = "" if s.mutable else "const "
         count = self.expr(s.count)
-        self.line(f"{t} *{const}{s.name} = ({t} *)futad_ensure({self.slot(s.slot)}, {count}, sizeof({t}));")
+        memory = f"futad_ensure(&futad_heap, {self.slot(s.slot)}, {count}, sizeof({t}))"
+        self.line(f"{t} *{const}{s.name} = ({t} *){memory};")
         self.line(f"if (!{s.name}) {{")
         self.line(f"  futad_fail(futad_error, 4, -1, {count}, sizeof({t}), 0, 0);")
         self.line(f"  {self.fail()}")

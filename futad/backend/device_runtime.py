@@ -25,18 +25,36 @@ static __device__ __noinline__ void futad_fail(int64_t *error, int64_t code, int
   }
 }
 
-/* Memory of one thread whose size only it knows. */
+/* Memory of one thread whose size only it knows: a piece of the launch's heap as long as that lasts, else by malloc,
+ * which takes microseconds.  The first word of the heap says how much of it is taken; nothing is given back to it. */
 struct futad_slot {
   void *data;
   int64_t bytes;
 };
+struct futad_heap {
+  unsigned char *data;
+  int64_t bytes;
+};
+enum { FUTAD_HEAP_HEAD = 16 };
 
-FUTAD_INLINE void *futad_ensure(struct futad_slot *slot, int64_t count, int64_t size) {
+FUTAD_INLINE void futad_release(const struct futad_heap *heap, const struct futad_slot *slot) {
+  const uint64_t place = (uint64_t)slot->data - (uint64_t)heap->data;
+  if (place >= (uint64_t)heap->bytes) free(slot->data);
+}
+
+FUTAD_INLINE void *futad_ensure(const struct futad_heap *heap, struct futad_slot *slot, int64_t count, int64_t size) {
   if (slot->data && count >= 0 && count <= slot->bytes / size) return slot->data;
   if (count < 0 || count > INT64_MAX / size - 64) return nullptr;
-  free(slot->data);
-  slot->bytes = count * size + 16;
-  slot->data = malloc((size_t)slot->bytes);
+  futad_release(heap, slot);
+  int64_t bytes = (count * size + 16 + 15) / 16 * 16;
+  if (bytes < 2 * slot->bytes) bytes = 2 * slot->bytes; /* in the heap, arrays that grow take as much as their last */
+  slot->bytes = bytes;
+  slot->data = nullptr;
+  if (bytes <= heap->bytes) {
+    const uint64_t at = atomicAdd((unsigned long long *)heap->data, (unsigned long long)bytes) + FUTAD_HEAP_HEAD;
+    if (at + (uint64_t)bytes <= (uint64_t)heap->bytes) slot->data = heap->data + at;
+  }
+  if (!slot->data) slot->data = malloc((size_t)bytes);
   if (!slot->data) slot->bytes = 0;
   return slot->data;
 }

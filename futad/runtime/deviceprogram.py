@@ -148,7 +148,8 @@ class DeviceProgram:
             if posted is not None:
                 self._unheard.append((name, posted))
         r.arena.consolidate()
-        self._hear(wait=r.synchronous)
+        if r.synchronous or not self.device.cuda:  # a card may be done with this call or not: a later one raises it
+            self._hear(wait=True)
         return results
 
     def _hear(self, wait: bool) -> None:

@@ -69,7 +69,7 @@ class KernelInfo:
     """How a kernel is launched: its symbol and kind, the dtype of each parameter (None: a pointer), the scratch
     memory as (parameter, bytes an element, slot, whether a block's or a thread's), if it is nothing but a matrix
     product which, and the parameters that are indices (`backend/device_index.py`); what it does, and the source line
-    it is from (0: not known)."""
+    it is from (0: not known); the bytes a thread of the heap for arrays whose sizes threads compute, if there are."""
 
     symbol: str
     kind: str
@@ -80,6 +80,12 @@ class KernelInfo:
     indices: tuple[int, ...] = ()
     what: str = ""
     line: int = 0
+    heap: int | None = None
+
+    @property
+    def types(self) -> tuple[np.dtype[Any] | None, ...]:
+        """Those of all arguments: the record of failures, the heap and its size, the parameters."""
+        return (None, *((None, np.dtype(np.int64)) if self.heap is not None else ()), *self.params)
 
     def __str__(self) -> str:
         at = f", line {self.line}" if self.line else ""
@@ -134,7 +140,7 @@ class Runtime:
         self.synchronous = os.environ.get("FUTAD_SYNC", "0") not in ("", "0")  # wait after each launch
         self.failed = ""  # the launch that failed, if that is known
         self.reports: DeviceReports | None = None  # to whoever checks what calls bind
-        self.frames = [Frame(k.symbol, (None, *k.params)) for k in layout.kernels]
+        self.frames = [Frame(k.symbol, k.types) for k in layout.kernels]
         # How the present call is recorded; see Note [Recordings].
         self.recording: Recording | None = None
         self.step: Step | None = None  # being captured
@@ -198,7 +204,7 @@ class Runtime:
         if k.fails:
             self.dirty = True
         frame = self.frames[number]
-        frame.pack(self.error, *args)
+        frame.pack(self.error, *self._heap(k.heap, blocks * threads), *args)
         wide = max(self.widest, units, *[abs(args[i]) for i in k.indices]) >= self.limits.narrow
         if wide and self.wide is not None:
             self.wide()
@@ -213,6 +219,17 @@ class Runtime:
             self.failed = f"kernel {k} on {shape[0]} by {shape[1]} blocks of {threads} threads with ({values})"
             raise
         self._recorded()
+
+    def _heap(self, each: int | None, threads: int) -> tuple[int, ...]:
+        """The arguments that say where threads have arrays whose sizes they compute, none of which is taken yet."""
+        if each is None:
+            return ()
+        nbytes = min(each * threads, self.limits.scratch)
+        if not nbytes:
+            return 0, 0
+        address = self.arena.ensure("heap", nbytes, "scratch memory", self.give_up)
+        self.device.zero(address, 8)
+        return address, nbytes
 
     def _with_scratch(
         self, k: KernelInfo, units: int, inner: int, args: Sequence[Any], counts: Sequence[int]

@@ -10,6 +10,7 @@ import pytest
 
 import futad
 from futad.errors import AssertionFailed, BoundsError
+from futad.runtime.cupydevice import CupyDevice
 from futad.runtime.deviceprogram import MOST_UNHEARD
 from tests.support import fake_cupy
 from tests.support.needs import needs_cxx
@@ -82,6 +83,22 @@ def test_a_failure_is_heard_of(card: fake_cupy.Card, prog: futad.Program) -> Non
             futad.synchronise()
         assert "its results are not valid" in e.value.notes[-1]
         futad.synchronise()  # once
+        np.testing.assert_array_equal(prog.gather(xs, fake_cupy.array(card, GOOD))[0].get(), XS[GOOD])
+
+
+@needs_cxx
+def test_a_card_that_is_done_before_the_call_is(
+    card: fake_cupy.Card, prog: futad.Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The call returns all the same: whether it raises does not hang on who is faster."""
+    xs = fake_cupy.array(card, XS)
+    hold = CupyDevice.hold
+    monkeypatch.setattr(CupyDevice, "hold", lambda self, owner: (hold(self, owner), card.finish()))
+    for _ in range(3):
+        floats = prog.gather(xs, fake_cupy.array(card, BAD))[0]
+        assert np.isnan(floats.get()).all()
+        with pytest.raises(BoundsError, match="index 50 is out of bounds"):
+            prog.gather(xs, fake_cupy.array(card, GOOD))
         np.testing.assert_array_equal(prog.gather(xs, fake_cupy.array(card, GOOD))[0].get(), XS[GOOD])
 
 

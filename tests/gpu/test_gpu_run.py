@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import futad
+from futad.backend import cuda
 from futad.backend.cuda import DeviceBackend
 from futad.errors import AssertionFailed, BoundsError, Error
 from futad.pipeline import compile_program
@@ -231,3 +232,37 @@ def test_under_a_sanitizer(kind: str) -> None:
     assert p.run("best", [50, 5, is_, is_.astype(float)])[0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
     with pytest.raises(BoundsError, match="index 9 is out of bounds"):
         p.run("rows", [3, 5, 64, R.normal(size=(3, 5)), np.full(64, 9)])
+
+
+OWN = """
+def collatz (x: i64) : i64 =
+  let (path, _) = loop (path, x) = ([], x) while x > 1 do
+                    (path ++ [x], if x % 2 == 0 then x / 2 else 3 * x + 1)
+  in i64.sum (map2 (*) path (indices path)) % 99
+entry collatzes [n] (k: i64) (xs: [n]i64) : [n]i64 = loop xs for _i < k do map collatz xs
+"""
+
+
+def _collatz(x: int) -> int:
+    path = []
+    while x > 1:
+        path.append(x)
+        x = x // 2 if x % 2 == 0 else 3 * x + 1
+    return sum(a * i for i, a in enumerate(path)) % 99
+
+
+@pytest.mark.parametrize("each", [0, 16, 64, 4096])
+def test_arrays_of_threads_are_in_a_heap_and_where_that_ends_by_malloc(
+    monkeypatch: pytest.MonkeyPatch, each: int
+) -> None:
+    monkeypatch.setattr(cuda, "HEAP", each)
+    made = device_backend(compile_program(compile_text(OWN, "main")))
+    assert {k.heap for k in made.layout.kernels} == {each}
+    device = EmulatedDevice()
+    program = DeviceProgram(device, made.layout, made.source, made.host, made.constants)
+    xs = want = np.arange(200)
+    for _ in range(5):
+        want = np.array([_collatz(int(x)) for x in want])
+    for _ in range(4):  # the last one is replayed, the heap emptied before each kernel
+        assert program.run("collatzes", [200, 5, xs])[0].tolist() == want.tolist()
+    assert program.runtime.counts.replayed == 1

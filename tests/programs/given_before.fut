@@ -9,16 +9,16 @@ entry twice [n] (is: [n]i64) (xs: [n]f64) =
 
 -- ==
 -- entry: many
--- input { [0i64, 0, 2] [1.0, 2.0, 3.0] }
--- output { [[2.0, 1.0, 3.0], [4.0, 1.0, 6.0], [6.0, 1.0, 9.0]] }
+-- input { [0i64, 7, 2] [1.0, 2.0, 3.0] }
+-- output { [[1.0, 1.0, 3.0], [2.0, 1.0, 6.0], [3.0, 1.0, 9.0]] }
 entry many [n] (is: [n]i64) (xs: [n]f64) =
   let f = scatter (map f64.exp (replicate n 0)) is
   in map (\x -> f (map (* x) xs)) xs
 
 -- ==
 -- entry: apart
--- input { [0i64, 0, 2] [1.0, 2.0, 3.0] }
--- output { [2.0, 1.0, 3.0] [4.0, 1.0, 6.0] }
+-- input { [0i64, 7, 2] [1.0, 2.0, 3.0] }
+-- output { [1.0, 1.0, 3.0] [2.0, 1.0, 6.0] }
 #[noinline]
 def both [n] (f: [n]f64 -> [n]f64) (xs: [n]f64) = (f xs, f (map (* 2) xs))
 entry apart [n] (is: [n]i64) (xs: [n]f64) = both (scatter (map f64.exp (replicate n 0)) is) xs
