@@ -7,10 +7,11 @@
 
 Stages, by how much they tell: *smoke*, small things that go wrong first; *programs*, every case of every test program,
 called until it is replayed from graphs, against its test block and the interpreter, by several processes at once;
-*compile*, all cores' work ahead of the *rows*, which are all benchmark programs, futad alone, against the CPU, timed.
-Each case is in a process that goes on with the next one unless something breaks it: a fault of a kernel, a hang or a
-crash costs that case, and what is reported names program and kernel.  A case that failed is done once more on its own,
-one kernel after the other (FUTAD_SYNC), a wrong one with its values checked (docs/checking.md).
+*everyday*, values and gradients of the programs of `textbook/` beside the CPU's; *compile*, all cores' work ahead of
+the *rows*, which are all benchmark programs, futad alone, against the CPU, timed.  Each case is in a process that goes
+on with the next one unless something breaks it: a fault of a kernel, a hang or a crash costs that case, and what is
+reported names program and kernel.  A case that failed is done once more on its own, one kernel after the other
+(FUTAD_SYNC), a wrong one with its values checked (docs/checking.md).
 
 Times are medians of at least ten runs after a warm-up, from arguments on the device to results on the device, and what
 they computed is compared again.  What does not fit the budget is left out, and said so; the JSON is written after each
@@ -145,7 +146,7 @@ def main() -> int:
     print(suite.report["card"])
     if suite.report.get("rows"):
         print(table(suite.report))
-    for name in ("smoke", "programs", "sanitizers"):
+    for name in ("smoke", "programs", "everyday", "sanitizers"):
         if name in suite.report:
             done = suite.report[name]
             good = [d for d in done if "failed" not in d and "skipped" not in d]
@@ -164,6 +165,8 @@ def everything(suite: Suite) -> None:
     row_names = [r.name for r in chosen(options)]
     suite.stage("smoke", "smoke", list(SMOKE), 0.4)
     suite.stage("programs", "programs", names, 0.5, SHARDS)
+    textbook = sorted(p.stem for p in (ROOT / "benchmarks" / "textbook").glob("*.fut"))[: options.programs]
+    suite.stage("everyday", "everyday", textbook, 0.4, SHARDS)
     suite.stage("ceilings", "ceilings", ["card"], 0.2)
     compiled(suite, row_names)
     suite.stage("rows", "row", row_names, 0.95)
@@ -280,7 +283,7 @@ def versions() -> dict[str, str]:
 
 def problems(report: Answer) -> list[str]:
     """What is wrong, by stage and case."""
-    stages = [n for n in ("smoke", "programs", "compile", "ceilings", "rows", "sanitizers") if n in report]
+    stages = [n for n in ("smoke", "programs", "everyday", "compile", "ceilings", "rows", "sanitizers") if n in report]
     return [f"{n}: {d['name']}: {d['failed']}" for n in stages for d in report[n] if "failed" in d]
 
 

@@ -19,6 +19,7 @@ from gpu_rows import Row, rows
 from gpu_workloads import Contender, difference
 
 ROOT = Path(__file__).resolve().parents[1]
+TEXTBOOK = ROOT / "benchmarks" / "textbook"
 LEAST_RUNS = 10
 CALLS = 5  # of each case: the first has memory made, the third is captured, the last two are replayed
 #: what a planted defect begins a program's first kernel with
@@ -122,6 +123,47 @@ def unlike(program: Any, reference: Any, case: Any) -> str | None:
             if not np.allclose(x, y, rtol=0, atol=near * scale, equal_nan=True):
                 return f"result {i} differs from the interpreter's{at}"
     return None
+
+
+def everyday(options: argparse.Namespace, name: str) -> Answer:
+    """A program of `textbook/`: its value and gradient beside the CPU's, then how long calls on the device's own arrays
+    take (of a card; other cases may run meanwhile)."""
+    sys.path.insert(0, str(TEXTBOOK))
+    from inputs import ROWS, arguments
+
+    import futad
+    from futad.runtime.cc import compiler_available
+
+    args = arguments(name, 0.05 if options.toy else 1.0)
+    single = any(getattr(a, "dtype", None) == np.float32 for a in args)
+    calls = {}
+    for backend in (options.device, "c" if compiler_available() else "interp"):
+        entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
+        calls[backend] = futad.value_and_grad(entry, argnums=tuple(range(ROWS[name].wrt)))
+    want = flat(calls.popitem()[1](*args))
+    (ours,) = calls.values()
+    for _ in range(CALLS):
+        off, limit = difference(flat(ours(*args)), want), 1e-3 if single else 1e-7
+        if off > limit:
+            return {"failed": f"{off:.2g} off, limit {limit:.2g}"}
+    out: Answer = {"off": off}
+    if options.device == "cuda":
+        import cupy
+
+        there = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
+        times = []
+        for _ in range(12):
+            start = time.perf_counter()
+            ours(*there)
+            cupy.cuda.runtime.deviceSynchronize()
+            times.append(1e3 * (time.perf_counter() - start))
+        out |= {"best_ms": min(times[2:]), "ms": statistics.median(times[2:])}
+    return out
+
+
+def flat(value: Any) -> list[Any]:
+    """The arrays and numbers of nested tuples."""
+    return [x for v in value for x in flat(v)] if isinstance(value, tuple) else [value]
 
 
 def ceilings(options: argparse.Namespace, name: str) -> Answer:
@@ -287,8 +329,8 @@ def measured(c: Contender, runs: int, seconds: float) -> dict[str, Any]:
 
 
 STAGES: dict[str, Callable[[argparse.Namespace, str], Answer]] = {
-    "about": about, "compile": compile_, "smoke": smoke, "programs": programs, "ceilings": ceilings, "row": row,
-    "peers": peers,
+    "about": about, "compile": compile_, "smoke": smoke, "programs": programs, "everyday": everyday,
+    "ceilings": ceilings, "row": row, "peers": peers,
 }  # fmt: skip
 
 
