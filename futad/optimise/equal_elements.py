@@ -26,7 +26,11 @@ from futad.core.types import Atom, Prim, Var
 from futad.legality import Legality
 from futad.optimise.values import Table, Values
 
-LEGAL = Legality("equal-elements", "a map reads what an earlier one has computed of the same elements")
+LEGAL = Legality(
+    "equal-elements",
+    "a map reads what an earlier one has computed of the same elements",
+    worth="a hidden Markov model's gradient 9.0 to 6.4 ms: `benchmarks/without.py equal-elements hmm`",
+)
 THERE = LEGAL.condition("not overwritten", "what the earlier map has computed was overwritten since")
 
 DEAR = 8  # cost of operations that are not done again, for a value that is stored and loaded

@@ -23,6 +23,7 @@ from futad.imp.walk import loads_in, refs
 FIRED = Transformation(
     "staged-additions",
     "what iterations add to neighbouring places of an array is put into buffers, and added from there",
+    worth='the gradient of a heat equation 2.4 to 1.7 ms: `benchmarks/without.py "no staged-additions" heat`',
 )
 
 BLOCK = 128  # iterations
