@@ -28,6 +28,7 @@ from futad.core.types import ArrayType, Const, Var, row_type
 from futad.legality import Legality
 from futad.optimise.cluster import Cluster, elementwise, from_cluster, merge, to_cluster
 from futad.optimise.subst import Subst
+from futad.optimise.values import Table, Values
 from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats, with_lambdas
 
@@ -67,6 +68,7 @@ SUNK_INSIDE = LEGAL.condition("sunk no operand", "the scope's operands are read 
 SUNK_UNCONSUMED = LEGAL.condition("sunk inputs unconsumed", "what the nest reads is overwritten before its new place")
 
 CHEAP = 5  # total cost of scalar operations below which recomputing beats storing and loading
+DEAR = 15  # cost of scalar operations for which two loops become one that does them once
 UNROLL = 8  # elements and statements of a map that may be unrolled
 
 
@@ -162,7 +164,7 @@ class _Fuser:
         while work:
             item = work.popleft()
             if item.cluster is not None:
-                new = self.vertical(item) or self.horizontal(item)
+                new = self.vertical(item) or self.horizontal(item) or self.join(item)
                 if new is not None:
                     work.appendleft(new)
                     continue
@@ -216,7 +218,7 @@ class _Fuser:
             if q is None or p.copied or q.width is not nest.width:
                 continue
             shared = [a for a in q.arrays if a in mine]
-            if bool(q.accs) != bool(nest.accs) and not any(_of_rows(a) for a in shared):
+            if bool(q.accs) != bool(nest.accs) and not _worth_one_loop(q, nest):
                 continue
             if shared and not any(v in c.free for v in p.stm.pat):
                 new = self.fuse(p, c, "horizontal")
@@ -424,16 +426,15 @@ class _Fuser:
     # -- nests into accumulator scopes
 
     def absorb(self, w: _Item, e: ir.WithAcc) -> _Item | None:
-        """Moves a nest that reads rows which a nest in the accumulator's scope reads as well into that scope, its
-        results becoming extra ones: there the two become one, and what both compute is computed once (a function's
-        value beside its derivative)."""
+        """Moves a nest into the accumulator's scope that should be one with a nest there, its results becoming extra
+        ones: what both read and compute is read and computed once (a function's value beside its derivative)."""
         inner = [n for s in e.lam.stms if (n := to_cluster(s)) is not None and n.accs]
         mutable, root = self.alias.mutable, self.alias.root
         for p in reversed(self.items):
             q = p.cluster
             if q is None or q.accs or p.copied or not ABSORBED_APART(not any(v in w.free for v in p.stm.pat)):
                 continue
-            if not any(n.width is q.width and any(a in q.arrays and _of_rows(a) for a in n.arrays) for n in inner):
+            if not any(n.width is q.width and _worth_one_loop(q, n) for n in inner):
                 continue
             if any(mutable(v) and root(v) in w.consumes for v in p.free):
                 continue  # backends would copy the accumulator's array, as its scope reads it too
@@ -454,6 +455,47 @@ class _Fuser:
             new = self.item(Stm(w.stm.pat + p.stm.pat, ir.WithAcc(e.arrays, e.op, lam), w.stm.attrs), None)
             self.add_uses(new, 1)
             self.count("absorb_into_with_acc")
+            return new
+        return None
+
+    def join(self, c: _Item) -> _Item | None:
+        """Moves a nest that reads elements of what a nest in an accumulator's scope makes into that scope, its results
+        becoming extra ones: there the two become one (an adjoint that is summed over what was mapped)."""
+        nest, root, mutable = c.cluster, self.alias.root, self.alias.mutable
+        assert nest is not None
+        if nest.accs or any(map(mutable, c.consumes)):
+            return None
+        for a in nest.arrays:
+            w = self.by.get(a) if type(a) is Var else None
+            if w is None or not isinstance(e := w.stm.exp, ir.WithAcc):
+                continue
+            own = len(e.arrays)
+            made = {v: r for n in map(to_cluster, e.lam.stms) if n and n.width is nest.width for v, r in n.maps}
+            inside = {v: r for v, r in zip(w.stm.pat[own:], e.lam.result[own:], strict=True) if r in made}
+            read = [v for v in w.stm.pat if v in c.free]
+            if not all(v in inside for v in read) or not READ_BY_ELEMENTS(not any(v in c.whole for v in read)):
+                continue
+            between = self.items[self.items.index(w) + 1 :]
+            if any(v in c.free for x in between for v in x.stm.pat):
+                continue
+            if not EFFECTS_STAY(not any(x.stm.exp.effect for x in between)):
+                continue
+            if not UNCONSUMED(not any(mutable(v) and root(v) in w.consumes for v in c.free)):
+                continue
+            self.add_uses(c, -1)
+            self.remove(w)
+            copy = ir.Renamer({v: inside[v] for v in read})
+            stm = copy.stm(c.stm)
+            lam = Lambda(e.lam.params, (*e.lam.stms, stm), e.lam.result + stm.pat)
+            new = self.item(Stm(w.stm.pat + c.stm.pat, ir.WithAcc(e.arrays, e.op, lam), w.stm.attrs), None)
+            self.add_uses(new, 1)
+            gone = set(map(id, between))
+            self.items = [x for x in self.items if id(x) not in gone]
+            for x in between:
+                for v in x.stm.pat:
+                    self.by.pop(v, None)
+            self.work.extendleft(reversed(between))
+            self.count("join_with_acc")
             return new
         return None
 
@@ -494,9 +536,32 @@ class _Fuser:
         return item
 
 
-def _of_rows(a: ir.Atom) -> bool:
-    """Whether the elements of an array are arrays, so that one more pass over it costs more than a loop."""
-    return isinstance(a.type, ArrayType) and a.type.rank > 1
+def _worth_one_loop(p: Cluster, c: Cluster) -> bool:
+    """Whether a nest and one that updates accumulators should be one: both read rows, so that one more pass over these
+    costs more than a loop, or compute something dear of the same elements, as a function's value and its derivative
+    do."""
+    if any(isinstance(a.type, ArrayType) and a.type.rank > 1 for a in p.arrays if a in c.arrays):
+        return True
+    table = Table()
+    costs, others = _computed(table, p), _computed(table, c)
+    return any(price >= DEAR and number in others for number, price in costs.items())
+
+
+def _computed(table: Table, n: Cluster) -> dict[int, int]:
+    """The numbers of what a nest computes of elements by scalar operations, and what they cost."""
+    values = Values(table)
+    for q, a in zip(n.params, n.arrays, strict=True):
+        values.of[q] = table.number("element", a)
+    costs: dict[ir.Atom, int] = {}
+    out: dict[int, int] = {}
+    for s in n.stms:
+        if type(s.exp) is ir.Op:
+            values.note(s)
+            (v,) = s.pat
+            costs[v] = OPS[s.exp.op].cost + sum([costs.get(a, 0) for a in s.exp.args])
+            if table.varies[values.of[v]]:
+                out[values.of[v]] = costs[v]
+    return out
 
 
 def fuse_fun(fun: Fun, stats: Stats | None = None) -> Fun:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
-from futad.source import budgets
+from futad.source import budgets, hints
 from futad.source.ast import type_of
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
@@ -217,12 +217,17 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
         if type(r) is TMeta:
             node.arg = ck.exp(node.arg)
             made = TFun(strip(type_of(node.arg)), ck.meta(node.span))
-            ck.fit(r, made, head.span, f"{_described(head)} is applied to an argument")
+            try:
+                ck.fit(r, made, head.span, f"{_described(head)} is applied to an argument")
+            except TypeCheckError as err:
+                err.hint = err.hint or _of_argument(node)
+                raise
             r = made
         elif type(r) is not TFun:
             if i == 0:
                 what = _described(head) if type(head) is A.EVar else "what is applied here"
-                raise TypeCheckError(f"{what} is not a function: it is a {show_type(r)}", node.span, code="E0302")
+                said = f"{what} is not a function: it is a {show_type(r)}"
+                raise TypeCheckError(said, node.span, code="E0302", hint=_of_argument(node))
             raise TypeCheckError(
                 f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given",
                 node.arg.span,
@@ -244,6 +249,10 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
     if type(resolve(ft)) is TFun:
         e.type = reopened(ck, e, ft)
     return e
+
+
+def _of_argument(e: A.EApp) -> str | None:
+    return hints.of_argument(e.arg.name) if isinstance(e.arg, A.EVar) else None
 
 
 def reopened(ck: Checker, e: A.EApp, t: SType) -> SType:

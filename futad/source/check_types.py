@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import I64, PRIMS
 from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError
 from futad.source import ast as A
+from futad.source import hints
 from futad.source.sizes import consumed_name, size_of_expr
 from futad.source.traversals import set_unique, sizes_in, substitute
 from futad.source.types import (
@@ -129,9 +130,11 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
         assert prim is not None
         found = Abbreviation(te.name, [], prim)
     if len(te.args) != len(found.params):
+        in_front = not found.params and isinstance(te.args[0], A.Expr)
         raise TypeCheckError(
-            f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given", te.span, code="E0311"
-        )
+            f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given",
+            te.span, code="E0311", hint=hints.of_size(te.name) if in_front else None,
+        )  # fmt: skip
     if not found.params and not found.anonymous:
         return found.type
     types: dict[Binding, SType] = {}

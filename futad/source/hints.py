@@ -9,6 +9,8 @@ from futad.source.types import SType, TArray, TMeta, TPrim, TRecord, resolve
 
 # Names that are none, and what says the same.
 NAMES = {
+    "False": "false",
+    "True": "true",
     "arange": "iota n",
     "argmax": "reduce over zip xs (indices xs)",
     "array": "[1, 2, 3]",
@@ -66,6 +68,17 @@ def of_name(name: str, is_type: bool) -> str | None:
     return None
 
 
+def of_size(name: str) -> str:
+    """For a type without parameters that is followed by one in brackets."""
+    return f"an array's type has its size in front: [n]{name}"
+
+
+def of_argument(name: str) -> str | None:
+    """For a variable of that name as the argument of what is no function."""
+    operator = {"and": "&&", "or": "||"}.get(name)
+    return f"'{operator}' is the {name} of two bools" if operator else None
+
+
 def of_types(what: str, actual: SType, expected: SType) -> str | None:
     """For a value, described by `what`, of another type than is expected."""
     found, wanted = resolve(actual), resolve(expected)
@@ -77,6 +90,9 @@ def of_types(what: str, actual: SType, expected: SType) -> str | None:
     function = _FUNCTION.match(what)
     if type(found) is TArray and type(wanted) is TPrim and function:
         inner = _innermost(found)
+        whole = {"max": "maximum", "min": "minimum"}.get(function[1].rpartition(".")[2])
+        if type(inner) is TPrim and inner.prim is wanted.prim and whole and _depth(found) == 1:
+            return f"of all elements: {function[1].rpartition('.')[0]}.{whole} xs"
         if type(inner) is TPrim and inner.prim is wanted.prim:
             mapped = f"map {function[1]} xs" if _depth(found) == 1 else f"map (map {function[1]}) xs"
             return f"element by element: {mapped}"
@@ -108,4 +124,4 @@ def _depth(t: SType) -> int:
     return depth
 
 
-__all__ = ["of_name", "of_types"]
+__all__ = ["of_argument", "of_name", "of_size", "of_types"]

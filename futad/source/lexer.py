@@ -137,6 +137,13 @@ def _collect_docs(blank: str, line: int, docs: dict[int, str]) -> None:
             current = None
 
 
+# Those of other languages, and what to write.
+_CHARACTERS = {
+    ";": "lines end without ';': let x = 1 let y = 2 in x + y",
+    "?": "a choice is written: if c then a else b",
+}
+
+
 def _bad_character(text: str, pos: int, line: int, col: int, file: str) -> ParseError:
     char = text[pos]
     where = Span(file, line, col, line, col + 1)
@@ -153,4 +160,4 @@ def _bad_character(text: str, pos: int, line: int, col: int, file: str) -> Parse
         return ParseError("backticks must enclose one name: x `f` y", where, code="E0102")
     if char == "#":
         return ParseError("'#' must be followed by a constructor name or '['", where, code="E0102")
-    return ParseError(f"unexpected character {char!r}", where, code="E0102")
+    return ParseError(f"unexpected character {char!r}", where, code="E0102", hint=_CHARACTERS.get(char))

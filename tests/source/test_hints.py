@@ -66,6 +66,11 @@ def test_types(name):
         ("f64.max (x, y)", "arguments stand side by side, without commas: f64.max x y"),
         ("f64.sum [1i64]", "convert it: map f64.i64 xs"),
         ("f64.exp (xs, ys)", "arguments stand side by side, without commas: f64.exp x y"),
+        ("f64.max xs", "of all elements: f64.maximum xs"),
+        ("f64.max a", "element by element: map (map f64.max) xs"),
+        ("x > 0 and c", "'&&' is the and of two bools"),
+        ("c or c", "'||' is the or of two bools"),
+        ("c x", None),
         ("f64.exp {x, y}", None),
         ("c && x", None),
         ("f64.exp f64.sin", None),
@@ -75,6 +80,19 @@ def test_types(name):
 )
 def test_types_that_do_not_fit(body, hint):
     assert said(SCOPE + body).hint == hint
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("def f (x: f64) = let y = x; in y", "lines end without ';': let x = 1 let y = 2 in x + y"),
+        ("def f (x: f64) (c: bool) = c ? x : 1", "a choice is written: if c then a else b"),
+        ("def f [n] (xs: f64[n]) = xs", "an array's type has its size in front: [n]f64"),
+        ("def f (x: f64) = x $ 1", None),
+    ],
+)
+def test_what_other_languages_have(text, hint):
+    assert said(text).hint == hint
 
 
 def test_a_name_that_is_defined_needs_no_hint():

@@ -35,18 +35,20 @@ def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) 
     makes names of variables; `asked`: iterations of a block.
 
     Legal, as iterations of a map only add to an accumulator, whose elements nobody sees before; each loop of a block is
-    looked at by `annotate`.  The order of additions to one element changes: for targets that may reassociate.
+    looked at by `annotate`.  The order of additions to one element changes: for targets that may reassociate.  What the
+    loop folds into scalars is folded where values are computed.
     """
     adding: dict[str, list[ir.Store]] = {}
+    folded = {v for s in loop.body for v in s.assigns()}
     for s in loop.body:
         match s:
-            case ir.Decl(mutable=False):
+            case ir.Decl(mutable=False) | ir.Assign() | ir.Accumulate():
                 pass
             case ir.Store(pointer, op=op):
                 if op is not None:
                     adding.setdefault(pointer, []).append(s)
             case _:
-                return refused("its body is no straight line, or assigns variables")
+                return refused("its body is no straight line")
     adding = {p: stores for p, stores in adding.items() if len({s.index for s in stores}) > 1}
     count = sum(map(len, adding.values()))
     if not adding or loop.step != 1:
@@ -69,7 +71,10 @@ def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) 
             buffers.append(ir.Stack(buffer, t, block))
             into[s] = ir.Store(buffer, here, s.value)
             addition = replace(s, value=ir.Load(buffer, here, t))
-            adds.append(_part(loop, [*_needed(loop.body, addition), addition], start, end))
+            places = [*_needed(loop.body, addition), addition]
+            if any(folded & refs(t) for t in places):
+                return refused("it adds at places that hang on what it folds")
+            adds.append(_part(loop, places, start, end))
     body = [into.get(s, s) if isinstance(s, ir.Store) else s for s in loop.body]
     parts = [_part(loop, body, start, end), *adds]
     if not all(annotate(part, True) for part in parts):
