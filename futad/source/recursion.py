@@ -183,8 +183,9 @@ class Groups:
         found = self._names.get(name)
         if found is None:
             found = self._names[name] = {}
-            for e in _expressions(self.defs[name].body):
-                if type(e) is A.EVar and e.name in self.defs:
+            fd = self.defs[name]
+            for e in _free(fd.body, _own(fd)):
+                if e.name in self.defs:
                     found.setdefault(e.name, e.span)
         return found
 
@@ -208,12 +209,48 @@ class Groups:
         return seen
 
 
-def _expressions(e: A.Expr) -> Iterator[A.Expr]:
-    todo = [e]
+def _own(fd: A.FunDef) -> frozenset[str]:
+    """The names that a function's parameters have in its body."""
+    return _names(fd.params) | {p.name for p in fd.tparams}
+
+
+def _names(pats: Sequence[A.Pat]) -> frozenset[str]:
+    return frozenset([v.name for p in pats for v in pattern_names(p)])
+
+
+def _free(e: A.Expr, bound: frozenset[str]) -> Iterator[A.EVar]:
+    """The variables of an expression that nothing in it binds, nor `bound`."""
+    todo = [(e, bound)]
     while todo:
-        x = todo.pop()
-        yield x
-        todo += children(x)
+        x, own = todo.pop()
+        match x:
+            case A.EVar():
+                if x.name not in own:
+                    yield x
+            case A.ELambda():
+                todo.append((x.body, own | _names(x.params)))
+            case A.ELet():
+                todo += [(x.rhs, own), (x.body, own | _names([x.pat]) | set(x.sizes))]
+            case A.ELetFun():
+                own |= {x.fun.name}
+                todo += [(x.fun.body, own | _own(x.fun)), (x.body, own)]
+            case A.ELoop():
+                inside = own | _names([x.pat]) | set(x.sizes)
+                match x.form:
+                    case A.ForIn(_, pat, array):
+                        todo.append((array, own))
+                        inside |= _names([pat])
+                    case A.ForI(_, var, limit):
+                        todo.append((limit, own))
+                        inside |= {var.name}
+                    case A.WhileForm(_, cond):
+                        todo.append((cond, inside))
+                todo += [(y, own) for y in (x.init,) if y is not None] + [(x.body, inside)]
+            case A.EMatch():
+                todo.append((x.scrutinee, own))
+                todo += [(y, own | _names([pat])) for pat, y in x.cases]
+            case _:
+                todo += [(y, own) for y in children(x)]
 
 
 def declared(fd: A.FunDef) -> bool:

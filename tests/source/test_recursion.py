@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import futad
-from futad.errors import SourceError
+from futad.errors import SourceError, UnsupportedError
 from futad.source import check_text, compile_text
 
 WRONG = [
@@ -87,3 +87,31 @@ entry main (n: i64) = f (\\(x: i64) -> x) (\\g -> \\x -> g x + 1) n
     with pytest.raises(SourceError) as caught:
         futad.compile(text, backend="interp")
     assert "more and more different functions" in str(caught.value) or caught.value.code == "E0802"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "map (\\g -> g * 2) xs",
+        "let g = 2 in map (* g) xs",
+        "let g (y: f64) = y + 1 in map g xs",
+        "let (g, _) = (1, 2) in map (+ g) xs",
+        "loop xs for g in xs do map (* g) xs",
+        "loop xs for g < 3 do map (* f64.i64 g) xs",
+        "loop g = xs while g[0] < 9 do map (+ 1) g",
+        "match xs[0] case g -> map (+ g) xs",
+        "let h [g] (ys: [g]f64) = map (+ f64.i64 g) ys in h xs",
+    ],
+)
+def test_a_name_of_ones_own_is_no_call_of_a_later_function(body: str) -> None:
+    """What a function binds itself may be called as one that calls it."""
+    check_text(f"def f [n] (xs: [n]f64) : [n]f64 = {body} entry g (x: f64) = (f [x])[0]", "a.fut")
+
+
+def test_a_parameter_is_no_call_of_a_later_function() -> None:
+    check_text("def f [n] (g: f64) (xs: [n]f64) = map (* g) xs entry g (x: f64) = (f 1 [x])[0]", "a.fut")
+
+
+def test_a_name_that_is_bound_elsewhere_is_a_call() -> None:
+    with pytest.raises(UnsupportedError, match="'f' and 'g' call each other"):
+        check_text("def f (x: f64) = (let g = x in g) + g x entry g (x: f64) = f x", "a.fut")
