@@ -259,6 +259,10 @@ def _relations(
         said = oracle.identity(given.cotangents, want["fwd"], want["rev"], given.tangents, kind)
         if said:
             yield "rev", "mismatch", said
+    if "both" in want:
+        said = oracle.equal(want["both"], [*want["value"], *want["rev"]], kind)
+        if said:
+            yield "both", "mismatch", said
     second = [m for m in SECOND if m in want]
     for m in second[1:]:  # the Hessian is symmetric
         said = oracle.equal(want[m], want[second[0]], kind)

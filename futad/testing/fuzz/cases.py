@@ -17,7 +17,7 @@ from futad.testing.programs import source
 from futad.testing.skeletons.base import Param, Program, shape_type
 
 # The derivatives: of first order forwards and backwards, of second order in all three ways that reverse mode is in.
-FIRST = ("value", "fwd", "rev")
+FIRST = ("value", "fwd", "rev", "both")  # both: the value with the derivative in reverse mode
 SECOND = ("fwdrev", "revfwd", "revrev")
 MODES = FIRST + SECOND
 SOURCE = "source"  # the random programs of `programs.source`
@@ -41,7 +41,8 @@ def kinds_named(names: Sequence[str]) -> list[str]:
 
 # What the interpreter computes for a mode: the same, and what that is compared with.
 _BESIDE = {
-    "value": ("value",), "fwd": ("value", "fwd"), "rev": ("value", "fwd", "rev"), "fwdrev": ("rev", "fwdrev"),
+    "value": ("value",), "fwd": ("value", "fwd"), "rev": ("value", "fwd", "rev"),
+    "both": ("value", "rev", "both"), "fwdrev": ("rev", "fwdrev"),
     "revfwd": ("fwdrev", "revfwd"), "revrev": ("fwdrev", "revrev"),
 }  # fmt: skip
 
@@ -103,7 +104,7 @@ def _plain(kind: str, seed: int, elem: str, modes: Sequence[str]) -> Case:
     return Case(kind, seed, elem, tuple(modes), made, repeats)
 
 
-_SHARES = {"value": 40, "fwd": 8, "rev": 36, "fwdrev": 8, "revfwd": 4, "revrev": 4}
+_SHARES = {"value": 40, "fwd": 8, "rev": 24, "both": 12, "fwdrev": 8, "revfwd": 4, "revrev": 4}
 
 
 def modes_of(rng: random.Random, elem: str) -> tuple[str, ...]:
@@ -132,6 +133,7 @@ def entry(p: Program, mode: str, attribute: str = "") -> str:
     body, more = {
         "fwd": (f"jvp {f} {x} {d}", ds),
         "rev": (f"{vjp} {f} {x} {y}", ys),
+        "both": (f"{vjp}2 {f} {x} {y}", ys),
         "fwdrev": (f"jvp (\\{x} -> {vjp} {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
         "revfwd": (f"{vjp} (\\{x} -> jvp {f} {x} {d}) {x} {y}", f"{ds} {ys}"),
         "revrev": (f"{vjp} (\\{x} -> {vjp} {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
@@ -157,7 +159,7 @@ class Inputs:
         own = list(self.args if args is None else args)
         if mode in ("fwd", *SECOND):
             own += self.tangents
-        if mode in ("rev", *SECOND):
+        if mode in ("rev", "both", *SECOND):
             own += self.cotangents
         return own
 
