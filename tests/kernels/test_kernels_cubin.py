@@ -5,15 +5,16 @@ from __future__ import annotations
 import struct
 import sys
 import types
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from futad.errors import BackendError, InternalError, UsageError
 from futad.pipeline import compile_program
-from futad.runtime import cubin
+from futad.runtime import cubin, handover
 from futad.runtime.kerneltext import kernel_names
-from futad.source import load_program
+from futad.source import compile_text, load_program
 from futad.testing.build import device_backend
 from tests.support.kernel_sources import SOURCES
 from tests.support.needs import needs_toolkit
@@ -100,8 +101,23 @@ def test_nvrtc_comes_before_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     made = cubin.compile_cubin(SMALL, "sm_90", ftz=True)
     assert cubin.find_toolkit() == "13.5" and made.code == b"\x7fELF"
     assert made.kernels == {"f": cubin.Resources(9, 0, 0, 0, 0)}
-    assert {"-arch=sm_90", "-ftz=true", "-fmad=true", "-prec-div=true", "-prec-sqrt=true"} <= set(nvrtc.seen[0])
+    flags = {"-arch=sm_90", "-ftz=true", "-fmad=true", "-prec-div=true", "-prec-sqrt=true", "-default-device"}
+    assert flags <= set(nvrtc.seen[0])
     assert cubin.compile_cubin(SMALL, "sm_90", ftz=True) == made and len(nvrtc.seen) == 1 and nvrtc.alive == 0
+
+
+@pytest.mark.skipif(find_spec("cupy") is None, reason="no CuPy, by which NVRTC is called")
+@pytest.mark.parametrize("source", ["handed over", "a histogram"])
+def test_nvrtc_takes_what_nvcc_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:
+    """NVRTC has fewer types, and no functions of the host; a lambda with a parameter of type auto is one for it."""
+    monkeypatch.setenv("FUTAD_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("FUTAD_NVCC", raising=False)
+    text = handover.SOURCE
+    if source == "a histogram":
+        program = "entry f [n] (is: [n]i64) (xs: [n]f64) = reduce_by_index (replicate 9 0) (+) 0f64 is xs"
+        text = device_backend(compile_program(compile_text(program, "h.fut"))).source
+        assert "const auto &futad_add" in text
+    assert cubin.compile_cubin(text, "sm_90").kernels
 
 
 def test_nvrtc_rejects(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
