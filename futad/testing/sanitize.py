@@ -252,6 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         chosen = plan(args.sanitizer, args.backend)
         files = [f for p in map(Path, args.programs) for f in (sorted(p.glob("*.fut")) if p.is_dir() else [p])]
         cc.find_compiler()
+        given = [of_file(f, args.seed) for f in files]
     except Error as e:
         print(e, file=sys.stderr)
         return e.exit_code
@@ -260,10 +261,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     findings: list[Finding] = []
 
     def subjects() -> Iterator[tuple[Subject, int]]:
-        for f in files:
-            subject = of_file(f, args.seed)
-            if subject.calls:
-                yield subject, 1
+        yield from ((subject, 1) for subject in given if subject.calls)
         done = 0
         for subject in random_subjects(args.count, args.seed):
             many = min(BATCH, args.count - done)
