@@ -46,13 +46,16 @@ FUTAD_INLINE void *futad_ensure(const struct futad_heap *heap, struct futad_slot
   if (slot->data && count >= 0 && count <= slot->bytes / size) return slot->data;
   if (count < 0 || count > INT64_MAX / size - 64) return nullptr;
   futad_release(heap, slot);
-  int64_t bytes = (count * size + 16 + 15) / 16 * 16;
-  if (bytes < 2 * slot->bytes) bytes = 2 * slot->bytes; /* in the heap, arrays that grow take as much as their last */
-  slot->bytes = bytes;
+  const int64_t bytes = (count * size + 16 + 15) / 16 * 16;
+  const int64_t piece = bytes < 2 * slot->bytes ? 2 * slot->bytes : bytes;
   slot->data = nullptr;
-  if (bytes <= heap->bytes) {
-    const uint64_t at = atomicAdd((unsigned long long *)heap->data, (unsigned long long)bytes) + FUTAD_HEAP_HEAD;
-    if (at + (uint64_t)bytes <= (uint64_t)heap->bytes) slot->data = heap->data + at;
+  slot->bytes = bytes;
+  if (piece <= heap->bytes) {
+    const uint64_t at = atomicAdd((unsigned long long *)heap->data, (unsigned long long)piece) + FUTAD_HEAP_HEAD;
+    if (at + (uint64_t)piece <= (uint64_t)heap->bytes) {
+      slot->data = heap->data + at;
+      slot->bytes = piece;
+    }
   }
   if (!slot->data) slot->data = malloc((size_t)bytes);
   if (!slot->data) slot->bytes = 0;

@@ -22,7 +22,7 @@ from futad.imp.walk import statements
 FIRED = Transformation(
     "combined-updates",
     "updates of one place by the threads of a warp are combined before",
-    worth="the gradient of llsq.fut on an H100 1.45 to 0.07 ms",
+    worth="the gradient of llsq.fut on an H100 1.45 to 0.07 ms: `benchmarks/gpu.py --only llsq`",
 )
 
 _THREADS = {"futad_tid", "futad_thread"}

@@ -21,10 +21,9 @@ from functools import partial
 from futad.core import ir
 from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.scalarops import OPS
-from futad.core.types import Atom, Prim, Var
+from futad.core.types import Prim, Var
 from futad.legality import Legality
-from futad.optimise.values import Table, Values
+from futad.optimise.values import Table, computed
 
 LEGAL = Legality(
     "equal-elements",
@@ -49,11 +48,11 @@ def _scope(lam: Lambda, alias: Aliases, inside: bool) -> Lambda:
     for s in lam.stms:
         e = s.exp
         if inside and type(e) is ir.Map:
-            numbers = _numbers(table, e)
-            s = _reading(s, e, numbers, {k: a for k, (a, at) in made.items() if _there(a, stms[at + 1 :], alias)})
+            values = computed(table, e.lam.params, e.arrays, e.lam.stms)
+            s = _reading(s, e, values, {k: a for k, (a, at) in made.items() if _there(a, stms[at + 1 :], alias)})
             for array, result in zip(s.pat, e.lam.result, strict=True):
-                if isinstance(result, Var) and result in numbers and isinstance(result.type, Prim):
-                    made.setdefault(numbers[result], (array, len(stms)))
+                if isinstance(result, Var) and result in values and isinstance(result.type, Prim):
+                    made.setdefault(values[result][0], (array, len(stms)))
         deep = inside or isinstance(e, ir.Loop)
         stms.append(ir.map_scopes(s, partial(_scope, alias=alias, inside=deep)))
     if all(a is b for a, b in zip(stms, lam.stms, strict=True)):
@@ -65,29 +64,9 @@ def _there(array: Var, since: list[Stm], alias: Aliases) -> bool:
     return THERE(not overwritten([array], since, alias))
 
 
-def _numbers(table: Table, e: ir.Map) -> dict[Var, int]:
-    """The numbers of what the map's body computes of elements by scalar operations."""
-    values = Values(table)
-    for p, a in zip(e.lam.params, e.arrays, strict=True):
-        if isinstance(p.type, Prim):
-            values.of[p] = table.number("element", a)
-    out: dict[Var, int] = {}
-    for t in e.lam.stms:
-        if isinstance(t.exp, ir.Op):
-            values.note(t)
-            number = values.of[t.pat[0]]
-            if table.varies[number]:
-                out[t.pat[0]] = number
-    return out
-
-
-def _reading(s: Stm, e: ir.Map, numbers: dict[Var, int], made: dict[int, Var]) -> Stm:
+def _reading(s: Stm, e: ir.Map, values: dict[Var, tuple[int, int]], made: dict[int, Var]) -> Stm:
     """The map with dear values read of the arrays that have them."""
-    costs: dict[Atom, int] = {}
-    for t in e.lam.stms:
-        if isinstance(t.exp, ir.Op):
-            costs[t.pat[0]] = OPS[t.exp.op].cost + sum(costs.get(a, 0) for a in t.exp.args)
-    found = {v: made[k] for v, k in numbers.items() if k in made and costs[v] >= DEAR}
+    found = {v: made[k] for v, (k, price) in values.items() if k in made and price >= DEAR}
     if not found:
         return s
     LEGAL.fired()

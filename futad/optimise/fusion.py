@@ -28,7 +28,7 @@ from futad.core.types import ArrayType, Const, Var, row_type
 from futad.legality import Legality
 from futad.optimise.cluster import Cluster, elementwise, from_cluster, merge, to_cluster
 from futad.optimise.subst import Subst
-from futad.optimise.values import Table, Values
+from futad.optimise.values import Table, computed
 from futad.rewrite.dce import effects
 from futad.rewrite.strategy import Stats, with_lambdas
 
@@ -247,16 +247,11 @@ class _Fuser:
             return None
         keep = self.kept(p, c)
         merged = merge(p.cluster, c.cluster, keep)
-        self.add_uses(p, -1)
+        self.remove(p)
         self.add_uses(c, -1)
         new = self.item(from_cluster(merged), merged)
         self.add_uses(new, 1)
-        gone = {id(p), *map(id, after)}
-        self.items = [x for x in self.items if id(x) not in gone]
-        for x in (p, *after):
-            for v in x.stm.pat:
-                self.by.pop(v, None)
-        self.work.extendleft(reversed(after))
+        self.postpone(after)
         self.count(f"fuse_{how}")
         return new
 
@@ -348,6 +343,15 @@ class _Fuser:
         self.items.remove(p)
         for v in p.stm.pat:
             self.by.pop(v, None)
+
+    def postpone(self, items: list[_Item]) -> None:
+        """Items of the scope so far go below what comes next."""
+        gone = set(map(id, items))
+        self.items = [x for x in self.items if id(x) not in gone]
+        for x in items:
+            for v in x.stm.pat:
+                self.by.pop(v, None)
+        self.work.extendleft(reversed(items))
 
     # -- one element of a map
 
@@ -443,12 +447,7 @@ class _Fuser:
                 continue
             self.add_uses(w, -1)
             self.remove(p)
-            gone = set(map(id, after))
-            self.items = [x for x in self.items if id(x) not in gone]
-            for x in after:
-                for v in x.stm.pat:
-                    self.by.pop(v, None)
-            self.work.extendleft(reversed(after))
+            self.postpone(after)
             copy = ir.Renamer()
             stm = copy.stm(p.stm)
             lam = Lambda(e.lam.params, (stm, *e.lam.stms), e.lam.result + stm.pat)
@@ -461,9 +460,9 @@ class _Fuser:
     def join(self, c: _Item) -> _Item | None:
         """Moves a nest that reads elements of what a nest in an accumulator's scope makes into that scope, its results
         becoming extra ones: there the two become one (an adjoint that is summed over what was mapped)."""
-        nest, root, mutable = c.cluster, self.alias.root, self.alias.mutable
+        nest = c.cluster
         assert nest is not None
-        if nest.accs or any(map(mutable, c.consumes)):
+        if nest.accs or any(map(self.alias.mutable, c.consumes)):
             return None
         for a in nest.arrays:
             w = self.by.get(a) if type(a) is Var else None
@@ -473,14 +472,12 @@ class _Fuser:
             made = {v: r for n in map(to_cluster, e.lam.stms) if n and n.width is nest.width for v, r in n.maps}
             inside = {v: r for v, r in zip(w.stm.pat[own:], e.lam.result[own:], strict=True) if r in made}
             read = [v for v in w.stm.pat if v in c.free]
-            if not all(v in inside for v in read) or not READ_BY_ELEMENTS(not any(v in c.whole for v in read)):
-                continue
+            if not all(v in inside for v in read) or any(v in c.whole for v in read):
+                continue  # there it would stay a loop of its own
             between = self.items[self.items.index(w) + 1 :]
             if any(v in c.free for x in between for v in x.stm.pat):
                 continue
             if not EFFECTS_STAY(not any(x.stm.exp.effect for x in between)):
-                continue
-            if not UNCONSUMED(not any(mutable(v) and root(v) in w.consumes for v in c.free)):
                 continue
             self.add_uses(c, -1)
             self.remove(w)
@@ -489,12 +486,7 @@ class _Fuser:
             lam = Lambda(e.lam.params, (*e.lam.stms, stm), e.lam.result + stm.pat)
             new = self.item(Stm(w.stm.pat + c.stm.pat, ir.WithAcc(e.arrays, e.op, lam), w.stm.attrs), None)
             self.add_uses(new, 1)
-            gone = set(map(id, between))
-            self.items = [x for x in self.items if id(x) not in gone]
-            for x in between:
-                for v in x.stm.pat:
-                    self.by.pop(v, None)
-            self.work.extendleft(reversed(between))
+            self.postpone(between)
             self.count("join_with_acc")
             return new
         return None
@@ -543,25 +535,9 @@ def _worth_one_loop(p: Cluster, c: Cluster) -> bool:
     if any(isinstance(a.type, ArrayType) and a.type.rank > 1 for a in p.arrays if a in c.arrays):
         return True
     table = Table()
-    costs, others = _computed(table, p), _computed(table, c)
-    return any(price >= DEAR and number in others for number, price in costs.items())
-
-
-def _computed(table: Table, n: Cluster) -> dict[int, int]:
-    """The numbers of what a nest computes of elements by scalar operations, and what they cost."""
-    values = Values(table)
-    for q, a in zip(n.params, n.arrays, strict=True):
-        values.of[q] = table.number("element", a)
-    costs: dict[ir.Atom, int] = {}
-    out: dict[int, int] = {}
-    for s in n.stms:
-        if type(s.exp) is ir.Op:
-            values.note(s)
-            (v,) = s.pat
-            costs[v] = OPS[s.exp.op].cost + sum([costs.get(a, 0) for a in s.exp.args])
-            if table.varies[values.of[v]]:
-                out[values.of[v]] = costs[v]
-    return out
+    mine, other = (computed(table, n.params, n.arrays, n.stms).values() for n in (p, c))
+    numbers = {number for number, _ in other}
+    return any(price >= DEAR and number in numbers for number, price in mine)
 
 
 def fuse_fun(fun: Fun, stats: Stats | None = None) -> Fun:

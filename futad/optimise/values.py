@@ -11,7 +11,8 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
-from futad.core.types import Atom
+from futad.core.scalarops import OPS
+from futad.core.types import Atom, Var
 from futad.legality import Legality
 
 LEGAL = Legality("value-numbers", "values of two scopes are found to be equal", fires=False)
@@ -112,4 +113,24 @@ class Values:
         return inside
 
 
-__all__ = ["Table", "Values"]
+def computed(
+    table: Table, params: Iterable[Var], arrays: Iterable[Atom], stms: Iterable[Stm]
+) -> dict[Var, tuple[int, int]]:
+    """What a map's body computes of elements by scalar operations: the number of each, and its cost with that of what
+    it is made of."""
+    values = Values(table)
+    for p, a in zip(params, arrays, strict=True):
+        values.of[p] = table.number("element", a)
+    costs: dict[Atom, int] = {}
+    out: dict[Var, tuple[int, int]] = {}
+    for s in stms:
+        if isinstance(s.exp, ir.Op):
+            values.note(s)
+            (v,) = s.pat
+            costs[v] = OPS[s.exp.op].cost + sum([costs.get(a, 0) for a in s.exp.args])
+            if table.varies[values.of[v]]:
+                out[v] = values.of[v], costs[v]
+    return out
+
+
+__all__ = ["Table", "Values", "computed"]
