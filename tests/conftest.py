@@ -1,12 +1,14 @@
-"""All tests check the IR after every pass; the order of tests; which flags C is compiled with; what several need."""
+"""All tests check the IR after every pass; shares of slow tests, order, flags for C, what several tests need."""
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import gc
 import os
 import signal
 import sys
+import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -42,6 +44,31 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share", metavar="K/N", type=share, help="of the slow tests the K-th of N shares, 0 <= K < N")
+
+
+def share(text: str) -> tuple[int, int]:
+    try:
+        k, n = (int(part) for part in text.split("/"))
+    except ValueError:
+        k, n = 0, 0
+    if not 0 <= k < n:
+        raise argparse.ArgumentTypeError(f"{text!r} is no share: 0/7 is the first of seven")
+    return k, n
+
+
+def in_share(item: pytest.Item, k: int, n: int) -> bool:
+    """Whether a slow test is in the k-th of n shares, which depends on names alone.
+
+    The cases of a function are together, as they share what they compile, but for those marked `slow(apart=True)`.
+    """
+    slow = item.get_closest_marker("slow")
+    apart = slow is not None and slow.kwargs.get("apart", False)
+    name = item.nodeid if apart else item.nodeid.partition("[")[0]
+    return zlib.crc32(name.encode()) % n == k
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Instead of xdist's chunks: workers start with equal shares and take from each other when they are done."""
@@ -56,6 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Files stay whole, as tests of one share what it compiles.
     """
+    chosen = config.getoption("--share")
+    if chosen is not None:
+        left = [i for i in items if i.get_closest_marker("slow") and not in_share(i, *chosen)]
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [i for i in items if i not in gone]
     workers = getattr(config, "workerinput", {}).get("workercount", 1)
     with_slow = {i.path for i in items if i.get_closest_marker("slow")}
     parts = [[i for i in items if i.path in with_slow], [i for i in items if i.path not in with_slow]]

@@ -33,7 +33,7 @@ BACKENDS = ("c", "multicore", "emulated")
 
 
 def programs(paths: list[Path]) -> Iterator[tuple[str, Program]]:
-    """Programs by name: of files, and of strings in Python files by the line that they begin on."""
+    """Programs by name: of files, and of strings in Python files by the first digits of their digest."""
     from futad.source import compile_text, load_program
 
     for path in paths:
@@ -46,21 +46,21 @@ def programs(paths: list[Path]) -> Iterator[tuple[str, Program]]:
                 except Error:
                     continue  # one that is to be refused
             else:
-                for line, text in texts(file):
+                for name, text in texts(file):
                     try:
-                        yield f"{file}:{line}", parse_program(text) if CORE.match(text) else compile_text(text)
+                        yield f"{file}:{name}", parse_program(text) if CORE.match(text) else compile_text(text)
                     except Error:
                         continue
 
 
-def texts(file: Path) -> Iterator[tuple[int | str, str]]:
-    """The strings of a Python file that look like programs, with their lines; of tests also those that their variables
-    have, with the names of these."""
+def texts(file: Path) -> Iterator[tuple[str, str]]:
+    """The strings of a Python file that look like programs, after the digits that name them, which edits elsewhere in
+    the file leave as they are; of tests also those that their variables have, after the names of these."""
     seen: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_program(node.value):
             seen.add(node.value)
-            yield node.lineno, node.value
+            yield cache.digest(node.value)[:8], node.value
     if not file.name.startswith("test_"):
         return
     try:

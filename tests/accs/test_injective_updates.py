@@ -196,6 +196,7 @@ def test_sums_that_wrap_around(core: Any) -> None:
             assert agree(core, backend, "mirrored", [n, c, x, w], 1e-13)
 
 
+@pytest.mark.slow
 def test_threads_need_no_copies(core: Any) -> None:
     """Where places are in common there is a copy of the accumulator for each thread."""
     functions = {f.name: f.body for f in c_backend(core, multicore=True).module.functions}

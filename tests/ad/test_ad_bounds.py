@@ -119,6 +119,7 @@ entry part [n][k] (xs: [n]t) (ms: [n][k]t) (s: t) = vjp (\\x -> (at x).1) (xs, m
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [(2, 9), pytest.param((26, 31), marks=pytest.mark.slow)], ids=str)
 def test_random_programs(seeds: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """With any indices: the interpreter finds none out of bounds where the compiler has left out the check."""

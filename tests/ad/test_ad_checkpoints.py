@@ -144,6 +144,7 @@ def test_stripmine(counted: Any, name: str, k: int, n: int) -> None:
     assert all(room <= m * size for room in run.rooms.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STRIPPED)
 def test_without_stripmine_every_iteration_is_kept(counted: Any, name: str) -> None:
     n = 50
@@ -153,6 +154,7 @@ def test_without_stripmine_every_iteration_is_kept(counted: Any, name: str) -> N
     assert run.ops["sinh"] == (3 if name == "counted_until" else 2) * n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bounded_while", "bounded_while_updates", "growing_bounded_while"])
 def test_a_bound_that_is_not_reached(counted: Any, name: str) -> None:
     """Iterations that are not taken cost no run of the body."""
@@ -163,6 +165,7 @@ def test_a_bound_that_is_not_reached(counted: Any, name: str) -> None:
     assert run.ops["sinh"] == (4 + COUNTS_FIRST.get(name, 0)) * 11
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k", [0, 1, 2])
 @pytest.mark.parametrize("name", ["bounded_while", "bounded_while_updates", "growing_bounded_while"])
 def test_a_bound_that_is_exceeded_is_an_error(name: str, k: int) -> None:

@@ -57,6 +57,7 @@ def test_what_is_rounded_counts_as_a_constant(program) -> None:
     np.testing.assert_array_equal(program.second(xs, ds), np.zeros(5))
 
 
+@pytest.mark.slow
 def test_what_carries_a_derivative_over(program) -> None:
     assert tuple(program.to_int(1.0)) == (1, 2.0)
     assert tuple(program.through(0.7, 1.5)) == (1.5, 1.5)

@@ -337,6 +337,7 @@ def test_rules(name: str) -> None:
     second_order(p, [n, 0.7])
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 @pytest.mark.parametrize("name", slow_but(["generator"], PROGRAMS))
@@ -407,6 +408,7 @@ DRIFT = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DRIFT)
 def test_what_loses_digits_is_an_error(name: str) -> None:
     says = "does not come to where it was: '[xy]' is off by .* after 66 iterations"  # 200 are three stretches
@@ -415,6 +417,7 @@ def test_what_loses_digits_is_an_error(name: str) -> None:
     assert gradient(DRIFT[name], reversible="exact")(200, 0.7, 0.01) == gradient(DRIFT[name])(200, 0.7, 0.01)
 
 
+@pytest.mark.slow
 def test_a_state_on_the_way_is_exact() -> None:
     """x is 0 in the end; without states on the way it would stay 0 to the beginning."""
     want = gradient(SCALED)(200, 0.7, 0.01)
@@ -429,6 +432,7 @@ def test_infinities_and_nan_never_pass(x: float, a: float) -> None:
         gradient(SCALED, reversible=True)(3, x, a)
 
 
+@pytest.mark.slow
 def test_the_tolerance_is_the_users() -> None:
     want = gradient(SCALED)(5, 0.7, 0.3)
     for how in (1e-12, True, np.inf):
@@ -478,6 +482,7 @@ def test_undoing_can_be_switched_off(kept: Any) -> None:
     assert got == want and room == 9 * 4
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_leapfrog(backend: str) -> None:
@@ -490,6 +495,7 @@ def test_leapfrog(backend: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", slow_but([0, 1, 64, 129], [0, 1, 63, 64, 127, 128, 129, 600]))
 def test_points_of_return(kept: Any, n: int) -> None:
     """At most 8 states, one for 64 iterations at least; as many as a budget has room for, at least one."""
@@ -546,6 +552,7 @@ def test_a_budget_below_the_state_at_the_beginning_is_an_error() -> None:
         gradient("(loop (x, y) = (x, 0) for i < n do (a - x, y + x * x)).1", memory=7, reversible=True)(9, 0.7, 0.9)
 
 
+@pytest.mark.slow
 def test_what_was_solved_for_is_not_computed_again() -> None:
     """The sine of a kick is the undoing's and the derivative's, beside those of the iterations forwards and run again;
     without the mark a sum stays as it rounds."""
@@ -566,6 +573,7 @@ def test_what_was_solved_for_is_not_computed_again() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_leapfrog_keeps_one_state_in_any_order(kept: Any) -> None:
     text = """
         def f (n: i64) (x: f64) : f64 =
@@ -587,6 +595,7 @@ def test_leapfrog_keeps_one_state_in_any_order(kept: Any) -> None:
         assert got == pytest.approx(want, rel=1e-11)
 
 
+@pytest.mark.slow
 def test_an_array_without_elements_is_not_put_together() -> None:
     """A loop of no iterations over arrays of no elements, under two derivatives: found by the fuzzer."""
     done = run(Task(0, "interp", "f64", (("fft", 12020352),), ("revrev",)))

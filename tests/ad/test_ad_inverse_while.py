@@ -30,6 +30,7 @@ def program(name: str, how: str) -> str:
         entry twice (n: i64) (a: f64) = jvp (grad n) a 1"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["plain"], BODIES))
 def test_gradients_are_those_that_keep_all(name: str) -> None:
     plain = futad.compile(program(name, "#[reversible(false)]"), backend="interp")
@@ -55,6 +56,7 @@ def test_backends(name: str, backend: str) -> None:
             assert getattr(made, entry)(n, 0.3) == pytest.approx(getattr(reference, entry)(n, 0.3), rel=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["plain"], BODIES))
 def test_exactly(name: str) -> None:
     plain = futad.compile(program(name, "#[reversible(false)]"), backend="interp")

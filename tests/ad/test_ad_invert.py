@@ -123,6 +123,7 @@ def test_what_needs_no_comparison_has_none(name: str) -> None:
     assert "does not give this value" not in str(compile_program(unsafe, stop_after="simplify-invert", check=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(list(FLOATS)[::8], FLOATS))
 def test_derivatives(name: str) -> None:
     """Of the code; and the tangent of what comes back, put forward again, is the one that was given."""
@@ -181,6 +182,7 @@ def random_program(seed: int, t: str) -> tuple[str, list[Any]]:
     return text, [some(), some(), some(), some(n)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", ["u32", "i64", "u8", "f64"])
 @pytest.mark.parametrize("seed", slow_but(range(2), range(12)))
 def test_random_functions_are_inverted(t: str, seed: int) -> None:
@@ -247,6 +249,7 @@ def test_a_value_that_is_not_given_is_an_error() -> None:
         assert futad.compile(text, backend="interp").pair(2.0, 3.1) == pytest.approx(1.1)
 
 
+@pytest.mark.slow
 def test_an_index_that_is_not_in_the_array_is_an_error() -> None:
     """The function's own checks are not those of a value that it does not give."""
     text = """

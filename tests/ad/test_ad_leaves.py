@@ -77,6 +77,7 @@ def fewest(n: int, memory: int) -> tuple[int, int, int]:
     return a, states, cost + n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", slow_but(["updates"], ["updates", "while"]))
 def test_blocks_have_the_fewest_runs(loop: str) -> None:
     for memory in (104, 300, 456):
@@ -88,6 +89,7 @@ def test_blocks_have_the_fewest_runs(loop: str) -> None:
             assert m.sums["held"] <= m.sums["predicted"] <= memory
 
 
+@pytest.mark.slow
 def test_no_state_is_asked_for_where_all_is_kept() -> None:
     """What is saved may be less than one state; the gradient is then the same bit for bit."""
     bounded = compile_program(under(gradient_of(LOOPS["updates"]), Budget(memory=80)))
@@ -125,6 +127,7 @@ def test_backends(backend: str, loop: str) -> None:
             np.testing.assert_allclose(prog.main(k, X), want, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_what_is_told() -> None:
     prog = futad.compile(gradient_text(LOOPS["updates"]), backend="interp", memory=300)
     prog.main(57, X)

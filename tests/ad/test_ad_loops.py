@@ -257,6 +257,7 @@ def test_an_inner_loop_whose_array_is_made_each_iteration() -> None:
     assert saved(derivative(text)) == 1  # s
 
 
+@pytest.mark.slow
 def test_second_derivatives() -> None:
     text = f"""
     def f [n] (x: [n]f64): f64 = {PROVED["recurrence"]}
@@ -373,6 +374,7 @@ def test_a_wrong_promise_is_an_error_with_its_place(name: str) -> None:
         p.rev(IS, XS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k, name", [(1, "places"), (2, "in_maps"), (1, "while")])
 def test_promises_of_loops_that_are_split(k: int, name: str) -> None:
     def split(loop: str) -> str:
@@ -398,6 +400,7 @@ def test_promises_are_checked_by_compiled_code(backend: str) -> None:
             futad.compile(annotated(BROKEN[name]), backend=backend).rev(IS, XS)
 
 
+@pytest.mark.slow
 def test_a_promise_about_what_cannot_be_checked_changes_nothing() -> None:
     """Reads by the operator of a reduction: saved as without the attribute."""
     loop = "loop {} ys = copy x for i < n do ys with [is[i]] = x[i] * reduce (\\a b -> a + b + a * b * ys[is[0]]) 0 x"
@@ -425,6 +428,7 @@ def test_places_that_differ_are_in_order(comparison: str, kept: int) -> None:
     assert (saved(derivative(CHOLESKY.format(comparison))) > 0) == (kept > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("comparison", "backend"), slow_but(
     [("==", "interp"), ("<=", "c")], product(["==", "<="], ["interp", "c", "multicore", "emulated"])
 ))
@@ -437,6 +441,7 @@ def test_nothing_kept_is_right(comparison: str, backend: str) -> None:
         assert abs((p.fwd(a + h) - p.fwd(a - h)) / 2e-6 - p.rev(a)[i, j]) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "multicore"])
 def test_promises_are_checked_in_tasks(backend: str) -> None:
     """Backends that keep tasks see what these read."""

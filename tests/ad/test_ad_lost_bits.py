@@ -73,6 +73,7 @@ def test_what_is_lost_is_found(t: type) -> None:
             assert evaluate("found", k[~far][inside], z).tobytes() == x[~far][inside].tobytes()
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("t", ["f32", "f64"])
 def test_c_finds_the_same(t: str) -> None:
@@ -139,6 +140,7 @@ def text(name: str) -> str:
         entry plain (n: i64) (x: f64) = vjp (f n) x 1"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(list(LOOPS)[::3], LOOPS))
 def test_gradients_are_the_same_bits(name: str) -> None:
     made = futad.compile(text(name), backend="interp")
@@ -150,6 +152,7 @@ def test_gradients_are_the_same_bits(name: str) -> None:
         assert "lost bits of each kept" in told
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize(("name", "backend"), slow_but(
     [("decided", "c"), ("arrays", "c"), ("while", "c"), ("f32", "multicore"), ("in a map", "emulated")],
@@ -162,6 +165,7 @@ def test_gradients_are_the_same_bits_on(backend: str, name: str) -> None:
         assert same(made.exact(n, 0.3), made.plain(n, 0.3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(
     ["sum", "f32", "decided", "integer of a float"],
     [name for name, (_, values) in LOOPS.items() if values is not None],
@@ -180,6 +184,7 @@ def test_a_byte_for_each_value(kept: Any, name: str) -> None:
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324, -5e-324, 1e-310, 1e308, -1e300, 0.3]
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", slow_but(["c"], ["interp", "c"]))
 def test_zeros_denormals_infinities_and_nan_come_back(backend: str) -> None:
@@ -197,6 +202,7 @@ def test_zeros_denormals_infinities_and_nan_come_back(backend: str) -> None:
 FAR = "(loop (x, y) = (x, 0) for i < n do (x * a, y + f64.sin x)).1"
 
 
+@pytest.mark.slow
 def test_a_list_that_is_full_is_an_error_with_its_place() -> None:
     made = futad.compile(f"entry f (n: i64) (x: f64) (a: f64): f64 = {FAR}", backend="interp")
     exact, plain = futad.grad(made.f, argnums=1, reversible="exact"), futad.grad(made.f, argnums=1)
@@ -235,6 +241,7 @@ def test_a_wrong_bit_on_the_way_is_an_error(monkeypatch: pytest.MonkeyPatch, by:
         exact(20, 0.3)
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(("name", "backend"), slow_but(
     [("scaled", "interp"), ("in a map", "c")], product(["scaled", "arrays", "in a map"], ["interp", "c"])
@@ -250,6 +257,7 @@ def test_higher_derivatives(backend: str, name: str) -> None:
         assert same(*[futad.hvp(made.f, (n, 0.3), (None, 1.0), **options)[1] for options in (how, {})])
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(("memory", "backend"), slow_but(
     [("600B", "c"), ("2kB", "interp")], product(["600B", "2kB", "1MB"], ["interp", "c"])
@@ -262,6 +270,7 @@ def test_under_a_budget_blocks_keep_their_bits(backend: str, memory: str) -> Non
         assert same(got(n, 0.3), want(n, 0.3))
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize(("size", "backend"), slow_but(
     [(3, "c"), (8, "interp")], product([1, 3, 8, 17, 40], BACKENDS)

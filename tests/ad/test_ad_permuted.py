@@ -46,6 +46,7 @@ def check(text: str, m: int, backend: str, undone: bool | None) -> None:
     assert undone is None or ("undone" in str(p.explain_memory())) == undone, p.explain_memory()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", slow_but(["read"], WAYS))
 @pytest.mark.parametrize("place", slow_but(["m - 1 - k", "(5 * k + 2) % m", "(8 * k) % m", "(k * k) % m"], PLACES))
 def test_orders(place: str, way: str) -> None:
@@ -54,6 +55,7 @@ def test_orders(place: str, way: str) -> None:
             check(source(place, way, str(m)), m, "interp", undone)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", slow_but(["written"], WAYS))
 @pytest.mark.parametrize("place", ["k", "m - 1 - k", "(k + 3) % m", "(3 - k) % m", "(k + m - 1) % m"])
 def test_of_sizes_that_are_not_known(place: str, way: str) -> None:
@@ -94,6 +96,7 @@ def test_inverses(way: str) -> None:
     np.testing.assert_array_equal(p.there(p.back(xs)), xs)
 
 
+@pytest.mark.slow
 def test_an_element_that_is_read_twice_is_missed_without_the_condition() -> None:
     text = source("(2 * k) % m", "read", "6")
     with dropping("inverse/each place once"):

@@ -114,6 +114,7 @@ def shapes() -> Any:
     return program(SHAPES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("f", ["grow", "until"])
 def test_growing_arrays(shapes: Any, f: str) -> None:
     assert getattr(shapes, f"{f}_rev")(0.25) == pytest.approx(getattr(shapes, f"{f}_fwd")(0.25), rel=1e-13)
@@ -293,6 +294,7 @@ def nested(name: str, entry: str) -> list[tuple[int, ir.Stm]]:
     return [(sum(p in repeats for p in path), s) for path, s in scopes(fun.body)]
 
 
+@pytest.mark.slow
 def test_gmm_gradient_has_no_accumulator_in_the_hot_nest() -> None:
     """The k n d d work is two matrix products per cluster; nothing over n points is accumulated.
 
@@ -310,6 +312,7 @@ def test_gmm_gradient_has_no_accumulator_in_the_hot_nest() -> None:
     assert len(updates) == 2 and all(len(shape_of(e.acc.type)) == 1 for e in updates)
 
 
+@pytest.mark.slow
 def test_lstm_gradient_has_no_accumulator() -> None:
     """The adjoints of the weights are products, those of biases sums of rows."""
     stms = nested("lstm.fut", "gradient")
@@ -317,6 +320,7 @@ def test_lstm_gradient_has_no_accumulator() -> None:
     assert not any(isinstance(s.exp, ir.WithAcc | ir.UpdateAcc) for _, s in stms)
 
 
+@pytest.mark.slow
 def test_kmeans_derivatives_update_once_a_point() -> None:
     """One row for each point, at a place that depends on data: not inside the nest over clusters and coordinates."""
     for entry in ("gradient", "newton_step"):

@@ -109,6 +109,7 @@ def least(n: int, states: int) -> int:
     return t * n - math.comb(states + t, t - 1) if t else 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", slow_but([0, 3], [0, 1, 3, 12]))
 def test_runs_are_the_least_possible(c: int) -> None:
     bounded = compile_program(under(core("scalar"), Budget(checkpoints=c)))
@@ -120,6 +121,7 @@ def test_runs_are_the_least_possible(c: int) -> None:
         assert m.sums["held"] <= states * m.sums["state"]
 
 
+@pytest.mark.slow
 def test_states_of_what_is_needed() -> None:
     """Counters, invariants, and arrays that the return sweep reads in the end are not kept."""
     for loop, names in (("counters", "s"), ("invariant", "s"), ("tuple", "s x"), ("while", "s")):
@@ -133,6 +135,7 @@ def test_loops_that_are_not_run_again_say_so() -> None:
     assert all(dict(m.facts)["way"] == "undone" for m in found)
 
 
+@pytest.mark.slow
 def test_a_budget_below_one_state() -> None:
     bounded = compile_program(under(core("array"), Budget(memory=40)))
     message = r":1:.*of 40 bytes is too small: a state of the loop \(x\) takes 48, and 48 are the least"
@@ -160,6 +163,7 @@ def test_a_split_that_is_off_by_one_has_more_runs(wrong: Any, monkeypatch: pytes
     assert any(gradient(bounded, n)[1][0].sums["runs"] > least(n + 1, min(4, n)) for n in (5, 10, 24, 57))
 
 
+@pytest.mark.slow
 def test_a_condition_from_before_the_iteration_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of the loop itself, in the forward sweep: one iteration too many."""
 

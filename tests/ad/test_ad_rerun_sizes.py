@@ -79,6 +79,7 @@ def test_gradient_is_the_one_without_a_budget(loop: str, budget: Budget) -> None
             assert all(m.sums["held"] <= budget.memory for m in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["grows", "until"])
 def test_states_are_as_many_as_are_asked_for(loop: str) -> None:
     """As many runs as of states of one size; no more is held than states as large as the largest."""
@@ -88,6 +89,7 @@ def test_states_are_as_many_as_are_asked_for(loop: str) -> None:
         assert m.sums["held"] <= m.sums["predicted"] == (c + 1) * m.sums["state"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", slow_but(["grows"], ["grows", "shrinks", "up and down", "until"]))
 def test_states_share_the_bytes(loop: str) -> None:
     """All are kept where they fit.  Where they do not, no more runs than with as many states as the largest takes fit
@@ -104,6 +106,7 @@ def test_states_share_the_bytes(loop: str) -> None:
             assert 40 < m.sums["runs"] <= least(41, max(1, memory // m.sums["state"] // 2))
 
 
+@pytest.mark.slow
 def test_a_state_that_outgrows_the_budget() -> None:
     message = r":1:.*of 200 bytes is too small: a state of the loop \(n y\) takes 216, and 216 are the least"
     with pytest.raises(futad.AssertionFailed, match=message):
@@ -136,6 +139,7 @@ def test_backends(backend: str, loop: str) -> None:
             np.testing.assert_allclose(prog.main(k, X), want, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.slow
 def test_what_is_told() -> None:
     prog = futad.compile(gradient_text(LOOPS["grows"]), backend="interp", memory=700)
     prog.main(24, X)

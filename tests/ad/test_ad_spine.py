@@ -133,6 +133,7 @@ def test_interrupts(name, least):
     assert total > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", slow_but([range(10)], [range(at, at + 10) for at in range(0, 40, 10)]), ids=str)
 def test_interrupts_of_random_programs(seeds, least):
     found = 0
@@ -217,6 +218,7 @@ def close(got: Sequence[Any], want: Sequence[Any], tolerance: float) -> None:
         np.testing.assert_allclose(g, w, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(list(PROGRAMS)[1::6], PROGRAMS))
 def test_derivatives(name, flattenings):
     plain = compile_text(function(name))
@@ -234,6 +236,7 @@ def test_derivatives(name, flattenings):
 ON_BACKENDS = ["sizes_inside", "updates", "while_in_for_in_while", "growing", "scalars"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", COMPILED)
 @pytest.mark.parametrize("name", slow_but(["updates"], ON_BACKENDS))
 def test_backends(name, backend):
@@ -243,6 +246,7 @@ def test_backends(name, backend):
     close(run_on(backend, under(plain, BUDGET), "gradient", args), want, 1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seeds", slow_but([range(100, 106)], [range(at, at + 6) for at in range(100, 124, 6)]), ids=str
 )
@@ -283,6 +287,7 @@ def test_nothing_to_flatten(what):
     assert flatten(lam) is lam
 
 
+@pytest.mark.slow
 def test_no_budget_no_flattening(flattenings):
     plain = compile_text(function("three_deep"))
     for budget in (Budget(), Budget(checkpoints=3, nest=False)):

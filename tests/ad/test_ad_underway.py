@@ -42,6 +42,7 @@ def gradients(text: str, backend: str, n: int, how: Any) -> Any:
     return futad.grad(f, argnums=1, reversible=how)(n, 0.3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["scalar", "array", "while"], FORGETS))
 def test_what_is_forgotten_on_the_way_is_an_error(name: str) -> None:
     text = source(FORGETS[name])
@@ -65,6 +66,7 @@ def test_backends(backend: str) -> None:
             gradients(text, backend, 60, True)
 
 
+@pytest.mark.slow
 def test_between_points_of_return() -> None:
     """Of 1000 iterations eight states are kept, and the halves are between two of these."""
     body = "if i < 510 then x else if i < 550 then 4 * x else if i < 590 then x / 4 + a else x"
@@ -84,6 +86,7 @@ CONSTANT = {
 }
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", ["interp", "c"])
 @pytest.mark.parametrize("name", slow_but(["integer", "float", "turned"], CONSTANT))
@@ -115,6 +118,7 @@ def test_an_inverse_is_compared_in_each_iteration() -> None:
             gradient(400, float(wrong), 0.999)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 2, 200])
 def test_what_is_right_passes(n: int) -> None:
     """Of no elements and of one, of numbers that are large, small, and both."""

@@ -13,6 +13,7 @@ from futad.source import load_program
 from tests.support.paths import ROOT
 
 
+@pytest.mark.slow
 def test_saves_is_what_is_saved(monkeypatch: pytest.MonkeyPatch) -> None:
     found: list[tuple[bool, bool]] = []
     save = Saver.save

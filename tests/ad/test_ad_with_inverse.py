@@ -57,6 +57,7 @@ def program(name: str, plain: bool = False) -> str:
         entry back_twice (n: i64) (c: f64) (a: f64) = vjp (\\(c, a) -> undone n c a) (c, a) (0.3, 1)"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["scalar", "map"], BODIES))
 def test_gradients_are_those_without_it(name: str) -> None:
     without = futad.compile(program(name, plain=True), backend="interp")
@@ -71,6 +72,7 @@ def test_gradients_are_those_without_it(name: str) -> None:
             assert twice(n, 0.2, 0.4) == pytest.approx(want, rel=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["scalar"], BODIES))
 def test_nothing_is_kept_but_where_the_loop_begins(kept: Any, name: str) -> None:
     inside = {"loop of its own": 24, "inner loop": 8}.get(name, 0)  # what an iteration keeps while it is reversed
@@ -81,6 +83,7 @@ def test_nothing_is_kept_but_where_the_loop_begins(kept: Any, name: str) -> None
         assert much >= (8 + inside) * n
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["scalar", "pair", "map"])
 def test_central_differences(name: str) -> None:
     text = program(name)
@@ -105,6 +108,7 @@ def test_backends(name: str, backend: str) -> None:
             assert getattr(made, entry)(n, 0.2, 0.4) == pytest.approx(want, rel=1e-10)
 
 
+@pytest.mark.slow
 def test_while_loops_and_loops_in_maps(kept: Any) -> None:
     text = """
         def f [n] (a: f64) (xs: [n]f64) : f64 = f64.sum (map (\\x ->
@@ -131,6 +135,7 @@ def looped(f: str, back: str, attr: str = "", state: str = "x", start: str = "a"
 INTS = "\\x -> (x * 48271u64) % 2147483647u64", "\\y -> (y * 1899818559u64) % 2147483647u64"
 
 
+@pytest.mark.slow
 def test_integers_are_undone_without_an_option(kept: Any) -> None:
     """A generator whose inverse no row finds: 48271 * 1899818559 = 1 modulo 2^31 - 1."""
     assert 48271 * 1899818559 % (2**31 - 1) == 1
@@ -141,6 +146,7 @@ def test_integers_are_undone_without_an_option(kept: Any) -> None:
     assert got == want and room <= 8 and much == 50 * 8
 
 
+@pytest.mark.slow
 def test_exact_keeps_the_bits_that_an_inverse_of_floats_loses(kept: Any) -> None:
     text = program("scalar").replace("#[reversible] vjp", "#[reversible(exact)] vjp")
     got, room = kept(text, "undone", 400, 0.2, 1e-3)

@@ -226,6 +226,7 @@ LOOPS: list[tuple[str, Callable[[int], list[Any]]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name, make_args", LOOPS, ids=lambda x: x if isinstance(x, str) else "")
 def test_iterations_of_loops_cost_a_constant(name: str, make_args: Callable[[int], list[Any]]) -> None:
     """Ten times the iterations over a ten times larger array: about ten times the work, not a hundred."""
@@ -236,6 +237,7 @@ def test_iterations_of_loops_cost_a_constant(name: str, make_args: Callable[[int
     assert large[3] <= 12 * small[3]
 
 
+@pytest.mark.slow
 def test_a_scatter_costs_what_it_writes() -> None:
     """A loop of scatters of 3 elements into a large array: no iteration touches the whole array."""
 
@@ -308,6 +310,7 @@ def scan_of(params: Sequence[str], k: int, op: Any, cls: type = ir.Scan) -> ir.P
     return make(params, f)
 
 
+@pytest.mark.slow
 def test_a_scan_over_arrays_is_parallel() -> None:
     """Work O(n) in 2 log n steps: five numbers an element, or rows, by a tree of segments."""
     c = next(c for c in CASES if c.name == "reduce_scan_rows_free")

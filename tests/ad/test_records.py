@@ -194,6 +194,7 @@ entry gradient [n] (xs: [n]f64) = vjp value xs 1
             assert left(p)[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_array_of_other_sizes(backend):
     """Its rows are not those of the array that it is made of."""
@@ -233,6 +234,7 @@ entry gradient [n] (xs: [n]f32) = vjp value xs 1
             assert left(p)[0] > 0 and left(p)[1] == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_failures_leave_nothing_for_the_next_call(backend):
     text = """

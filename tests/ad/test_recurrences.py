@@ -40,7 +40,7 @@ def check(program: Any, form: Form, sizes: dict[str, int]) -> None:
         np.testing.assert_allclose(g, w, rtol=NEAR, atol=NEAR)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("form", LAYERED, ids=lambda f: f.name)
 @pytest.mark.parametrize("layers", [1, 2, 3, 4])

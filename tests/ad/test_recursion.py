@@ -304,6 +304,7 @@ FAST = [("places", "interp"), ("mutual", "interp"), ("depths", "interp"), ("tree
         ("filter", "multicore")]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "backend"), slow_but(FAST, product(CASES, BACKENDS)))
 def test_derivatives(case, backend):
     text, oracle = CASES[case]
@@ -338,6 +339,7 @@ entry gradient (x: f64) = vjp (\\x -> f64.i64 (count x 3) + x) x 1
     assert futad.compile(text, backend=backend).gradient(2.5) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ties_nan_and_infinities(backend):
     text = """
@@ -385,6 +387,7 @@ entry inner [n][m] (xss: [n][m]f64) (ks: [n]i64) = map2 (\\xs k -> vjp (\\xs -> 
     np.testing.assert_allclose(p.inner(xss, ks), inner, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_what_fails_in_the_function_fails_in_its_derivative(backend, capfd):
     text = """
@@ -442,6 +445,7 @@ ONE_NUMBER = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", slow_but(["branches in branches"], ONE_NUMBER))
 def test_gradients_of_numbers_take_one_pass(case):
     """Note [Gradients in one pass]: a constant number of operations for each of the function's, however deep."""
@@ -464,6 +468,7 @@ entry curvature_forward (x: f64) (n: i64) = jvp (\\x -> vjp (\\x -> f x n) x 1) 
                 np.testing.assert_allclose(p.curvature_forward(x, n), p.curvature(x, n), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", slow_but(["tree", "grows"], CASES))
 def test_the_dual_engine_agrees(case):
     """An oracle that shares no rule with the transformation."""
@@ -475,6 +480,7 @@ def test_the_dual_engine_agrees(case):
     np.testing.assert_allclose(q.forward_of_reverse(xs, vs), p.forward_of_reverse(xs, vs), rtol=1e-9, atol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "stack", "depth"), slow_but(
     [("c", "64M", 10**4)], [("c", "64M", 10**4), ("c", None, 10**6), ("multicore", None, 10**6)]
 ))
@@ -503,6 +509,7 @@ entry main (x: f64) (n: i64) = f x n
     assert caught.value.span is not None and caught.value.span.line == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_the_python_interface(backend):
     p = futad.compile(TREE + "entry main [n] (xs: [n]f64): f64 = f xs", backend=backend)

@@ -70,6 +70,7 @@ ALL = ["log-sum-exp", "softmax", "masked by infinity", "twice", "branch"]
 FAST = [*[("interp", name) for name in ALL], ("c", "softmax"), ("multicore", "of two")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "name"), slow_but(FAST, product(["interp", "c", "multicore", "emulated"], [*CANCELS, *STAYS]))
 )
@@ -91,6 +92,7 @@ def test_values_and_derivatives(name, backend, monkeypatch):
             assert abs((plain(v + h) - plain(v - h)) / 2e-6 - g) < 1e-6
 
 
+@pytest.mark.slow
 def test_nothing_and_one():
     for backend in ("interp", "c"):
         value, gradient = derivatives(LOGSUMEXP, backend)
@@ -99,6 +101,7 @@ def test_nothing_and_one():
         np.testing.assert_allclose(gradient(np.array([3.5])), [1.0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_modes_and_orders(backend):
     """Forward mode, duality, and the Hessian, which is diag p - p p^T."""

@@ -155,12 +155,14 @@ def test_others_take_tasks(name):
                 break
 
 
+@pytest.mark.slow
 def test_tasks_add_to_accumulators():
     program = compile_program(compile_text(PROGRAMS["ranges"] + ENTRIES), target=TARGETS["multicore"], check=True)
     tasks = [s for f in program.funs.values() for s in statements(f.body.stms) if isinstance(s.exp, Par)]
     assert any([isinstance(v.type, AccType) for v in s.pat] == [True, True] for s in tasks)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["halves", "ranges"])
 def test_work(name):
     """Operations and elements that are read and written, of the gradient over those of the value: a constant."""

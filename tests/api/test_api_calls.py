@@ -48,6 +48,7 @@ def prog(request):
     return futad.compile(SOURCE, "things.fut", backend=request.param)
 
 
+@pytest.mark.slow
 def test_entries_are_callable_by_position_and_name(prog):
     assert prog.dot([1, 2], [3.0, 4]) == 11.0
     assert prog.dot(ys=np.ones(2), xs=np.array([1.0, 2.0])) == 3.0
@@ -248,6 +249,7 @@ def test_without_a_compiler_the_interpreter_runs_with_a_warning(monkeypatch, tmp
         futad.compile("entry f (x: f64): f64 = x + 1\n", backend="c").f(1)
 
 
+@pytest.mark.slow
 def test_auto_takes_a_compiled_backend():
     prog = futad.compile("entry f (x: f64): f64 = x + 1\n")
     assert prog.backend == "auto"

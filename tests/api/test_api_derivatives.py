@@ -55,6 +55,7 @@ def test_a_gradient_is_an_entry(prog):
         df(W, X[:2], 3)
 
 
+@pytest.mark.slow
 def test_integers_have_adjoints_only_when_named(prog):
     _, pull = futad.vjp(prog.f, W, X, 3)
     assert pull(1.0)[2] is None
@@ -108,6 +109,7 @@ def test_only_entries_are_differentiated():
         futad.grad(lambda x: x)
 
 
+@pytest.mark.slow
 def test_vjp_and_jvp(prog):
     a = np.arange(6.0).reshape(2, 3)
     y, pull = futad.vjp(prog.g, a, X)
@@ -157,6 +159,7 @@ entry some [n] (r: {a: f64, b: [n]f64}) (ps: [](f64, i32)): f64 =
 """
 
 
+@pytest.mark.slow
 def test_cotangents_of_results_of_unknown_size():
     """Whatever form they have, they are compared with the value: nothing is read past their end."""
     p = futad.compile(UNSIZED, backend="c")
@@ -189,6 +192,7 @@ def test_none_stands_for_zeros_of_the_types_own_kind():
     assert pull(([1.0, 2.0, 3.0], None))[0].tolist() == [0, 1, 2, 3] and not pull(None)[0].any()
 
 
+@pytest.mark.slow
 def test_structures(prog):
     y, pull = futad.vjp(prog.h, {"x": 2.0, "y": 3.0}, 4.0)
     assert y[0] == 24 and y[1].u == 18
@@ -219,6 +223,7 @@ def test_arrays_of_records_with_arrays():
     assert dy == 9
 
 
+@pytest.mark.slow
 def test_arrays_of_tuples(prog):
     ps = (np.array([1.0, 2.0]), np.array([3.0, 4.0]))
     da, db = futad.grad(prog.pairs)(ps)
@@ -277,6 +282,7 @@ def test_second_derivatives(prog):
     assert np.allclose(xx, np.diag(-3 * np.sin(W * X) * W * W))
 
 
+@pytest.mark.slow
 def test_third_derivatives(prog):
     third = futad.jacfwd(futad.hessian(prog.f))(W, X, 3)
     want = np.zeros((3, 3, 3))
@@ -310,6 +316,7 @@ def test_jacobians_run_the_primal_once_for_many_directions(jacobian):
         HANDLERS[ir.Op] = evaluate
 
 
+@pytest.mark.slow
 def test_jacobians_of_more_directions_than_a_block():
     text = "entry f [n][m] (a: f64) (xs: [n][m]f64): ([n]f64, f64) = (map (\\r -> a * f64.product r) xs, a)"
     f = futad.compile(text, backend="interp").f
@@ -322,6 +329,7 @@ def test_jacobians_of_more_directions_than_a_block():
         assert aa == 1 and not ax.any() and ax.shape == (70, 2)
 
 
+@pytest.mark.slow
 def test_single_precision_stays_so(prog):
     xs = np.array([1.0, 2.0], np.float32)
     d = futad.grad(prog.f32s)(xs)
@@ -345,6 +353,7 @@ def test_check_grads_fails_at_a_kink(prog):
         check_grads(prog.f, W, X, 3, modes=("backward",))
 
 
+@pytest.mark.slow
 def test_compare_jacobians_names_the_worst(prog):
     report = compare_jacobians(prog.wrong, [np.float64(0.1)])
     assert [f.what for f in report.failures] == ["forward against differences", "reverse against differences"]

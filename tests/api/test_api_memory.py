@@ -71,6 +71,7 @@ EVERY: list[dict[str, Any]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", slow_but(EVERY[:2], EVERY), ids=str)
 @pytest.mark.parametrize("backend", slow_but(["interp"], ["interp", "c"]))
 def test_gradients_are_what_they_were(options: dict[str, Any], backend: str) -> None:
@@ -175,6 +176,7 @@ def measuring(prog: futad.Program, name: str) -> futad.Program:
     return futad.Program(ir.Program({**core.funs, name: made}, core.name), backend=prog.backend)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_last_calls_are_explained(backend: str) -> None:
     def loops(text: str) -> str:
@@ -195,6 +197,7 @@ def test_last_calls_are_explained(backend: str) -> None:
     assert loops(h.explain_memory()) == "loop: loss\n  7 iterations"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_loops_under_a_budget_are_explained(backend: str) -> None:
     prog = futad.compile(PROGRAM, backend=backend, memory=200)

@@ -41,6 +41,7 @@ def test_values_and_derivatives_are_those_of_the_whole(prog: Program) -> None:
     check_grads(f, W, order=2)
 
 
+@pytest.mark.slow
 def test_argnums_count_free_arguments(prog: Program) -> None:
     f = futad.bind(prog.loss, W)
     assert [name for name, _ in f.entry.params] == ["x", "k"] and "loss (x: [n]f64) (k: i64): f64" in repr(f)
@@ -50,6 +51,7 @@ def test_argnums_count_free_arguments(prog: Program) -> None:
     assert futad.bind(prog.loss) is prog.loss
 
 
+@pytest.mark.slow
 def test_batches_have_bound_arguments_in_common(prog: Program) -> None:
     f = futad.bind(prog.loss, x=X, k=2)
     many = futad.vmap(f)({"a": np.stack([W["a"], X]), "b": np.array([0.25, 1.0])})

@@ -69,6 +69,7 @@ def test_file_errors_carry_what_the_system_said(tmp_path):
     assert isinstance(missing, FileNotFoundError)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_failures_of_a_program_are_pythons(backend):
     prog = futad.compile(PROGRAM, backend=backend)
@@ -97,7 +98,10 @@ def test_errors_of_a_programs_text_are_pythons():
         raise errors.UnsupportedError("a construct")
 
 
-def test_an_error_of_ours_about_anothers_array_is_not_taken_for_one_of_its_library():
+@pytest.mark.slow
+def test_an_error_of_ours_about_anothers_array_is_not_taken_for_one_of_its_library(monkeypatch):
+    monkeypatch.delitem(sys.modules, "cupy", raising=False)  # which would be asked for a stream, and may have no card
+
     class Given:
         def __dlpack_device__(self):
             return (2, 0)

@@ -43,6 +43,7 @@ def shell():
     interactive.clear_instance()
 
 
+@pytest.mark.slow
 def test_a_cell_with_an_error_leaves_the_kernel_usable(shell, capsys):
     assert shell.run_cell("%load_ext futad").success
     assert shell.run_cell("%%futad model -b interp\n" + CELL).success

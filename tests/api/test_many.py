@@ -57,6 +57,7 @@ def test_many_directions_are_directions_one_by_one(prog: Program) -> None:
     np.testing.assert_allclose(forward, backward, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_parts_that_are_none_are_zero(prog: Program) -> None:
     _, (dy, dz) = futad.jmp(prog.field, (W, X, 2), ({"a": None, "b": np.ones(2)}, None, None))
     assert dy.tolist() == [(X**2).tolist()] * 2 and dz.shape == (2,)
@@ -66,6 +67,7 @@ def test_parts_that_are_none_are_zero(prog: Program) -> None:
     assert pull((np.zeros((0, 3)), None)).shape == (0, 3)
 
 
+@pytest.mark.slow
 def test_results_of_unknown_size(prog: Program) -> None:
     xs = np.array([1.0, -2.0, 3.0])
     value, pull = futad.mjp(prog.positive, xs)
@@ -85,6 +87,7 @@ def test_wrong_directions(prog: Program) -> None:
         futad.jmp(prog.second, (X,), (np.ones((2, 4)),))
 
 
+@pytest.mark.slow
 def test_hvp_of_some_arguments(prog: Program) -> None:
     v = {"a": np.array([1.0, 0.0, 2.0]), "b": -1.0}
     whole = futad.hvp(prog.loss, (W, X, 2), (v, None, 5))
@@ -102,6 +105,7 @@ def test_hvp_of_some_arguments(prog: Program) -> None:
         futad.hvp(prog.loss, (W, X, 2), (v,), argnums=(0, 1))
 
 
+@pytest.mark.slow
 def test_a_batch_is_calls_one_by_one(prog: Program) -> None:
     starts = np.array([1.0, 5.0, 200.0, 99.0])
     assert futad.vmap(prog.grow)(starts).tolist() == [prog.grow(x) for x in starts]
@@ -115,6 +119,7 @@ def test_a_batch_is_calls_one_by_one(prog: Program) -> None:
         np.testing.assert_allclose(z[i], expected[1], rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_batches_along_other_dimensions_nest_and_differentiate(prog: Program) -> None:
     x, y = np.arange(6.0).reshape(3, 2), np.arange(4.0)
     batched = futad.vmap(prog.outer, (1, None))
@@ -133,6 +138,7 @@ def test_consumed_arguments_of_a_batch(prog: Program) -> None:
     assert many.tolist() == [[1, 0, 0], [0, 0, 2]] and not xs.any()
 
 
+@pytest.mark.slow
 def test_what_has_no_batch(prog: Program) -> None:
     with pytest.raises(UsageError, match="the results of copies may differ in shape from one to the next"):
         futad.vmap(prog.copies)
@@ -154,6 +160,7 @@ def test_what_has_no_batch(prog: Program) -> None:
         futad.vmap(prog.second)(np.ones((2, 1)))
 
 
+@pytest.mark.slow
 def test_sizes_that_all_of_a_batch_have_in_common(prog: Program) -> None:
     xs = np.arange(8.0).reshape(2, 4)
     batched = futad.vmap(prog.longer, (0, None))
@@ -171,6 +178,7 @@ def test_sizes_that_all_of_a_batch_have_in_common(prog: Program) -> None:
         futad.vmap(prog.inner)(np.ones((2, 0)))
 
 
+@pytest.mark.slow
 def test_batches_at_other_dimensions_of_results(prog: Program) -> None:
     rng = np.random.default_rng(2)
     a, c = rng.normal(size=(5, 3, 4)), rng.normal(size=5)

@@ -79,6 +79,7 @@ def test_shapes_that_are_not_told(prog: Program, entry: str, args: tuple, error:
         prog[entry].shapes(*args)
 
 
+@pytest.mark.slow
 def test_sizes_that_follow_from_others(prog: Program) -> None:
     assert prog.longer.shapes((3,)).shape == (4,) and prog.table2.shapes((3,), 5).shape == (6, 4)
     assert futad.grad(prog.loss).size_numbers() == prog.longer.size_numbers() == set()
@@ -95,6 +96,7 @@ def test_sizes_may_be_symbols(prog: Program) -> None:
         prog.swap.shapes((n,), (m,))
 
 
+@pytest.mark.slow
 def test_shapes_of_benchmark_entries_are_those_of_results() -> None:
     """All entries of the benchmark programs tell their shapes, or that these are found by running."""
     told = refused = 0
@@ -259,6 +261,7 @@ def test_a_parameter_called_out_is_one(prog: Program) -> None:
 # -- derivatives by name
 
 
+@pytest.mark.slow
 def test_derivatives_by_name_are_those_of_the_functions(prog: Program) -> None:
     w, x = {"a": np.array([1.0, 2.0]), "b": 0.5}, np.array([3.0, -1.0])
     assert prog.loss.derivative("grad", 0) is futad.grad(prog.loss)
@@ -280,6 +283,7 @@ def test_nothing_to_differentiate_is_an_error(prog: Program) -> None:
         prog.sines.derivative("pull")
 
 
+@pytest.mark.slow
 @needs_cc
 def test_native_code_is_called_with_its_lock() -> None:
     program = futad.compile(SOURCE, "p.fut", backend="c")

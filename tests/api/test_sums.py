@@ -68,6 +68,7 @@ def test_arguments_that_are_structures():
         PROGRAM.sized(a, ("vec", [1.0, 2.0], 1))
 
 
+@pytest.mark.slow
 def test_derivatives_have_the_constructor():
     name, slope = futad.grad(PROGRAM.k)(("rbf", 1.3), X)
     assert name == "rbf"

@@ -438,6 +438,7 @@ def test_against_interpreter(compiled, backend, name, n):
             np.testing.assert_array_equal(a, k)
 
 
+@pytest.mark.slow
 def test_a_store_before_a_copy_of_a_small_array_is_there():
     """GCC 12.2 made one vector store of it and others, and dropped that: the last element was off by one."""
     source = """

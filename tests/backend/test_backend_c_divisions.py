@@ -41,6 +41,7 @@ def programs() -> dict[str, Any]:
     return {b: futad.compile(TEXT, name="divisions", backend=b) for b in ("interp", "c")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("t", TYPES)
 def test_as_the_interpreter(programs: dict[str, Any], t: str) -> None:
     info = np.iinfo(PRIMS[t].dtype)

@@ -144,6 +144,7 @@ def test_dot_products_share_loads(nests):
     assert "+= 4" in text and len(text.split("reduction(+:")[1].split(")")[0].split(",")) == 4
 
 
+@pytest.mark.slow
 def test_sums_of_outer_products_stay_in_registers(nests):
     text = function(nests[0].source, "outer_sum")
     assert "+= 8" in text

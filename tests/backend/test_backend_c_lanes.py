@@ -90,6 +90,7 @@ def across(backend: CBackend, name: str) -> int:
     return sum(count(f.body) for f in backend.module.functions if f.name == name)
 
 
+@pytest.mark.slow
 def test_structure(core: Any) -> None:
     """In lanes where there may be rows enough, and the reduction is a sum; the matrix is copied
     once a call, or an element of a batch."""
@@ -101,12 +102,14 @@ def test_structure(core: Any) -> None:
     assert again.funs["few"] is core.funs["few"] and again.funs["rows"] is core.funs["rows"]
 
 
+@pytest.mark.slow
 def test_the_matrix_of_each_element_of_a_batch() -> None:
     """It is laid out where it is made."""
     told = lambda_text(compile_program(compile_text(TEXT), target=C).funs["batch"].body)
     assert re.search(r"map\(3i64.*let columns_\d+: \[d_\d+\]\[k_\d+\].* = map\(n_\d+", told, re.DOTALL)
 
 
+@pytest.mark.slow
 def test_what_is_done_twice(core: Any) -> None:
     """Iterations whose results are stored or of which the least counts; not those that are summed."""
     source = c_backend(core).source

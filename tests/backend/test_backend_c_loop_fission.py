@@ -75,6 +75,7 @@ def test_nan_stays_where_it_is(programs: dict[str, Any]) -> None:
     assert np.isnan(expected).any() and not np.isnan(expected).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["loop", "index"])
 def test_the_first_failure_is_reported(programs: dict[str, Any], first: str) -> None:
     """An index out of bounds in one iteration, a division by zero in another one of the same block."""
@@ -84,6 +85,7 @@ def test_the_first_failure_is_reported(programs: dict[str, Any], first: str) -> 
         programs["c"].gathered(np.ones(12), xs)
 
 
+@pytest.mark.slow
 def test_which_are_in_two_parts(tmp_path: Any) -> None:
     file = tmp_path / "halves.fut"
     file.write_text(TEXT)

@@ -144,6 +144,7 @@ def walk(body: list[ir.Stmt]) -> Iterator[ir.Stmt]:
             yield from walk(getattr(s, inner, []))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXCHANGING)
 def test_exchanged_arrays_are_not_copied(backend: CBackend, name: str) -> None:
     function = next(f for f in backend.module.functions if f.name == name)
@@ -174,6 +175,7 @@ def edges() -> np.ndarray[Any, Any]:
     return np.unique(np.concatenate([values, rng.integers(low, high, 200), rng.integers(-50, 50, 60)])).astype(np.int32)
 
 
+@pytest.mark.slow
 def test_integer_division_in_lanes(division: Any) -> None:
     """Every pair of edge cases, as the interpreter has it; the smallest number by -1 wraps."""
     backend = c_backend(division)

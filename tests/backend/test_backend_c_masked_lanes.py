@@ -123,6 +123,7 @@ entry main [n] (xs: [n]f64) (ys: [n]f64): [n]f64 =
 """
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 @pytest.mark.parametrize("bad", [0, 3, 11, 19])
@@ -151,6 +152,7 @@ entry main [n][m] (xs: [n]f64) (ks: [m]i64) (d: i64): [n]f64 =
 """
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_what_no_lane_does_is_not_done(backend):
@@ -161,6 +163,7 @@ def test_what_no_lane_does_is_not_done(backend):
     np.testing.assert_allclose(futad.compile(text, backend=backend).main(xs, [1, 2], 0), wanted, rtol=1e-12)
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_special_values(backend):
@@ -221,6 +224,7 @@ def agrees(seed: int) -> None:
             np.testing.assert_allclose(b, a, rtol=1e-9, atol=1e-9, err_msg=program(seed))
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("seed", slow_but(range(2), range(6)))
 def test_random_programs(seed):

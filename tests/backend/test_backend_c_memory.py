@@ -101,6 +101,7 @@ def test_results_are_reused_when_they_die(backend: CBackend) -> None:
     assert backend.memory()[1] == before[1]
 
 
+@pytest.mark.slow
 def test_alternating_results_settle(backend: CBackend) -> None:
     """With the last result alive during the next call, two blocks take turns."""
     xs = np.arange(float(BIG))
@@ -126,6 +127,7 @@ def test_held_results_stay_as_they_are(backend: CBackend) -> None:
         assert (part == 2 * k).all()
 
 
+@pytest.mark.slow
 def test_results_outlive_their_program(core: Any) -> None:
     own = c_backend(core)
     results = [own.run("twice", [BIG, np.full(BIG, float(k))])[0] for k in range(3)]
@@ -137,6 +139,7 @@ def test_results_outlive_their_program(core: Any) -> None:
         assert (ys == 2 * k).all()
 
 
+@pytest.mark.slow
 def test_small_results_do_not_hold_large_blocks(backend: CBackend) -> None:
     large = 3_000_000
     del backend.run("twice", [large, np.ones(large)])[:]

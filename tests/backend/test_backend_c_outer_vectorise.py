@@ -138,7 +138,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
     for n in (0, 1, 3, 4, 31, 32, 33, 64, 97):
@@ -201,6 +201,7 @@ def test_few_iterations(core: Any, backend: CBackend, name: str, lanes: int) -> 
         np.testing.assert_allclose(a, e, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_sums_in_order_are_not_done_in_lanes(core: Any) -> None:
     for fun in c_backend(core, reassociates=False).module.functions:
         assert blocks(fun.body) == 0
@@ -217,6 +218,7 @@ def test_additions_to_rows_and_columns(core: Any, backend: CBackend) -> None:
             np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-11)
 
 
+@pytest.mark.slow
 def test_no_vectors_of_elements_that_are_far_apart() -> None:
     """GCC 12 does not end with a loop that it is asked to vectorise and whose step is a large power of two."""
     text = "entry some (t: [600][4096]f32): [4]f32 = tabulate 4 (\\i -> f32.sum t[:, 4 * i])"

@@ -135,6 +135,7 @@ def tiles(body: list[ir.Stmt]) -> int:
     )
 
 
+@pytest.mark.slow
 def test_what_is_done_in_tiles(core: Any, backend: CBackend) -> None:
     functions = {f.name: f for f in backend.module.functions}
     assert [name for name in IN_STRIPS if not tiles(functions[name].body)] == []

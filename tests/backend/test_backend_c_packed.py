@@ -102,6 +102,7 @@ def test_one_product(core: Any, backend: CBackend, m: int, k: int, n: int) -> No
         same(core, backend, name, m, k, n, a, b)
 
 
+@pytest.mark.slow
 def test_threads_make_the_rows_that_they_read(core: Any) -> None:
     text = c_backend(core, multicore=True).source
     for name in ("top", "folded"):

@@ -96,6 +96,7 @@ def test_failures_and_nan_in_later_rows(programs: dict[str, Any]) -> None:
         programs["c"].picked(5, a, b)
 
 
+@pytest.mark.slow
 def test_only_some_rows_are_in_memory(tmp_path: Any) -> None:
     file = tmp_path / "rows.fut"
     file.write_text(TEXT)
@@ -109,6 +110,7 @@ def test_only_some_rows_are_in_memory(tmp_path: Any) -> None:
             assert ir.num(rows.ROWS) in leaves(made[memory.count.left.name])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multicore", [False, True])
 def test_several_products_of_one_map(tmp_path: Any, multicore: bool) -> None:
     """All are made in the loop over parts, none before."""

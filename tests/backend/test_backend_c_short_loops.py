@@ -75,6 +75,7 @@ def test_which_are_in_lanes(name):
     assert "<= 8)" in body, "it is known when the program runs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), slow_but([(17, 8), (40, 9)], SIZES))
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
 def test_values(backend, n, d):

@@ -86,6 +86,7 @@ def test_sums_that_wrap_around(core: Any, backend: CBackend, name: str) -> None:
         agree(core, backend, name, [200, c, x])
 
 
+@pytest.mark.slow
 def test_failures_are_where_they_were(core: Any) -> None:
     backend = c_backend(core)
     x = np.arange(1000)

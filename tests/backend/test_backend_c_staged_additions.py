@@ -58,6 +58,7 @@ def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
     return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
+@pytest.mark.slow
 def test_which_have_buffers(core: Any) -> None:
     with counting() as counts:
         module = c_backend(core).module

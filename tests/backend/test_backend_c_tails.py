@@ -81,6 +81,7 @@ def test_special_values_stay_where_they_are(backend: CBackend) -> None:
             assert np.isnan(got[at]) and (np.delete(got, at) == 1).all()
 
 
+@pytest.mark.slow
 def test_which_loops(core: Any) -> None:
     """Those that call functions, and not those whose length is a multiple of every vector's."""
     text = c_backend(core).source

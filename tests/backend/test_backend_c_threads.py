@@ -55,6 +55,7 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
                 np.testing.assert_array_equal(a, e, err_msg=f"{name} {shape}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["plain", "turned", "columns", "backwards", "joined", "pairs"])
 def test_nothing_is_copied(core: Any, backend: CBackend, name: str) -> None:
     args = [0, 3, 2, np.zeros((0, 3, 2))]
@@ -91,6 +92,7 @@ def test_threads_add_up_together(backend: CBackend) -> None:
     assert len(adders) == 1
 
 
+@pytest.mark.slow
 def test_operators_do_not_run_where_there_is_nothing() -> None:
     """They may fail, and no thread has a result to combine."""
     source = """

@@ -59,6 +59,7 @@ def test_any_number_of_iterations(core: Any, backend: CBackend, k: int) -> None:
             np.testing.assert_allclose(actual, expected, rtol=1e-14, atol=1e-14, strict=True, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("k, loops", [(4, [(0, 4, 4)]), (8, [(0, 8, 8)]), (19, [(0, 16, 8), (16, 19, 3)])])
 def test_what_is_left_in_the_end_runs_together(core: Any, k: int, loops: list[tuple[int, int, int]]) -> None:
     """A sum of few vectors is one pass over them, however few."""

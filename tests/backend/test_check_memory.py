@@ -169,6 +169,7 @@ def test_threads_that_add_to_one_element_race(factor):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_an_iteration_too_few_is_found(backend, monkeypatch):
     """A map that does not reach its end."""
@@ -187,6 +188,7 @@ def test_an_iteration_too_few_is_found(backend, monkeypatch):
     assert re.search(r"uninitialised memory: '\w+' \(scan, .*\) reads element \d of its memory", message)
 
 
+@pytest.mark.slow
 def test_the_iterations_of_both_are_named(monkeypatch):
     text = """entry main [n] (xs: [n]f64): f64 =
       let (_, s) = loop (ys, s) = (copy xs, 0) for i < n do
@@ -250,6 +252,7 @@ def test_nests_that_threads_share_run_clean():
         np.testing.assert_allclose(x, y, rtol=1e-11)
 
 
+@pytest.mark.slow
 def test_results_live_on_and_memory_comes_back():
     """Large results change owner; blocks go back to their space when they die."""
     program = checked("entry main [n] (xs: [n]f64): [n]f64 = map (+ 1) xs", "c")

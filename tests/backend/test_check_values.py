@@ -174,6 +174,7 @@ def test_the_iterations_of_all_loops_are_named(checked: None, monkeypatch: pytes
         program.deeper(np.ones((4, 3)))
 
 
+@pytest.mark.slow
 def test_after_a_failure_the_program_can_be_called_again(checked: None) -> None:
     source = "entry main [n] (x: [n]f64) (i: i64) = let y = map f64.sin x in y[i] + f64.sum y"
     program = futad.compile(source, backend="c")
@@ -184,6 +185,7 @@ def test_after_a_failure_the_program_can_be_called_again(checked: None) -> None:
     assert program.main(x, 1) == good
 
 
+@pytest.mark.slow
 @needs_cc
 def test_a_failure_of_one_side_only_is_found(checked: None, monkeypatch: pytest.MonkeyPatch) -> None:
     source = "entry main [n] (x: [n]f64) (i: i64) = let y = map f64.sin x in y[i]"
@@ -330,6 +332,7 @@ def test_checked_code_is_the_code_that_runs_unchecked(path: Path | None, backend
     assert shown == plain
 
 
+@pytest.mark.slow
 @needs_cc
 def test_without_the_variable_nothing_is_emitted(monkeypatch: pytest.MonkeyPatch) -> None:
     program = common(compile_text(KINDS, "kinds"), C)

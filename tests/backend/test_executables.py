@@ -103,6 +103,7 @@ def test_text_reads_and_prints_as_futad_run_does(built, futad, entry):
         assert call(built, "-e", entry, stdin=text) == (0, expected.out.encode(), "")
 
 
+@pytest.mark.slow
 def test_floats_print_in_the_shortest_form_that_reads_back(built):
     rng = np.random.default_rng(3)
     for dtype, word in ((np.float64, np.uint64), (np.float32, np.uint32), (np.float16, np.uint16)):
@@ -190,6 +191,7 @@ def test_bad_input_is_an_error_with_its_place(built, entry, text, message):
     assert message in err and err.startswith("<stdin>:")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "text", "message"),
     [
@@ -280,6 +282,7 @@ def test_building_wrongly_leaves_nothing_behind(futad, args, code, text):
     assert sorted(p.name for p in futad.folder.iterdir()) == ["bad.fut", "none.fut", "p.fut"]
 
 
+@pytest.mark.slow
 def test_the_library_of_the_documentation(futad):
     """docs/executables.md: its C program, against the library of the entry it names."""
     import re

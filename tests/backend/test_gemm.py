@@ -94,6 +94,7 @@ def test_zero_stride_operand_is_a_broadcast(library: ctypes.CDLL) -> None:
     assert np.allclose(c, np.tile(row @ b, (9, 1)), rtol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("size", [(3, 2, 3), (20, 9, 6), (50, 70, 40), (5, 130, 20)])
 def test_zeros_do_not_hide_nan_and_infinity(library: ctypes.CDLL, size: tuple[int, int, int], dtype: type) -> None:

@@ -50,6 +50,7 @@ def library() -> ctypes.CDLL:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("add", [0, 1])
 @pytest.mark.parametrize("size", [(0, 3, 2), (2, 3, 4), (200, 40, 30), (40, 200, 30), (40, 150, 60), (40, 145, 60),
                                   (1, 3000, 40), (3000, 1, 40)])  # fmt: skip

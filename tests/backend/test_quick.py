@@ -19,6 +19,7 @@ def key(backend: str = "multicore") -> str:
     return aot_cache.key_of(TEXTS, backend)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["auto", "c", "multicore"])
 def test_the_number_of_threads_decides_where_it_chooses_rules(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = []

@@ -71,6 +71,7 @@ def test_the_quick_build_is_the_interpreter(name: str) -> None:
                     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_failures_are_those_of_other_builds() -> None:
     made, _ = backends_of("entry f (x: []f64) (i: i64): f64 = x[i]")
     with pytest.raises(futad.BoundsError, match="index 4 is out of bounds for an array of size 3"):
@@ -82,6 +83,7 @@ LONG_PRODUCTS = "entry f [n] (x: [n][n]f64) (k: i64): f64 = f64.sum (flatten (lo
     " map (\\r -> map (\\c -> f64.sum (map2 (*) r c) / 9) (transpose y)) y))"  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [LONG, LONG_PRODUCTS, LONG.replace("for _i < k", "while s < f64.i64 k")])
 def test_a_call_is_stopped(text: str) -> None:
     made, reference = backends_of(text)
@@ -143,6 +145,7 @@ def until(condition: Callable[[], bool]) -> None:
     raise AssertionError("it takes too long")
 
 
+@pytest.mark.slow
 def test_the_full_build_takes_over(builder: Builder) -> None:
     prog = futad.compile(text_of(PROGRAMS["products"]))
     want = futad.compile(text_of(PROGRAMS["products"]), backend="interp")
@@ -158,6 +161,7 @@ def test_the_full_build_takes_over(builder: Builder) -> None:
     until(lambda: made._quick.memory()[0] == 0)
 
 
+@pytest.mark.slow
 def test_a_program_that_is_asked_for_its_executor_first_has_one_build(builder: Builder) -> None:
     prog = futad.compile(LONG)
     assert isinstance(prog.executor(), CBackend) and not builder.go.is_set()
@@ -171,6 +175,7 @@ def test_one_build_is_enough(builder: Builder, change: tuple[str, str], monkeypa
     assert not quick.wanted(target_of("multicore"))
 
 
+@pytest.mark.slow
 def test_a_program_that_prints_or_recurses_has_one_build(builder: Builder, capfd: pytest.CaptureFixture[str]) -> None:
     prog = futad.compile("entry f (x: f64): f64 = trace (x + 1)")
     assert prog.f(2.0) == 3.0 and isinstance(prog._executable._executor, CBackend)
@@ -185,6 +190,7 @@ def full_gives(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(CBackend, "run", lambda self, *a: [value] if self.multicore else run(self, *a))
 
 
+@pytest.mark.slow
 def test_a_call_under_way_goes_over_to_the_full_build(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     full_gives(42.0, monkeypatch)
     prog = futad.compile(LONG)
@@ -200,6 +206,7 @@ def test_a_call_under_way_goes_over_to_the_full_build(builder: Builder, monkeypa
     assert others == [42.0] * 3 and not executor_of(prog)._calls
 
 
+@pytest.mark.slow
 def test_an_interrupt_stops_a_call(builder: Builder, interruptible: None) -> None:
     prog = futad.compile(LONG)
     want = prog.f(X, 3)
@@ -210,6 +217,7 @@ def test_an_interrupt_stops_a_call(builder: Builder, interruptible: None) -> Non
     assert prog.f(X, 3) == want
 
 
+@pytest.mark.slow
 def test_arguments_that_may_be_overwritten_are_the_calls_own(builder: Builder) -> None:
     prog = futad.compile("entry f [n] (x: *[n]f64) = x with [0] = 9\nentry g [n] (x: [n]f64) = map (+ 1) x")
     prog.g(np.zeros(2))
@@ -220,6 +228,7 @@ def test_arguments_that_may_be_overwritten_are_the_calls_own(builder: Builder) -
     assert got[0] == 9 and not x.any()
 
 
+@pytest.mark.slow
 def test_without_a_full_build_the_quick_one_goes_on(builder: Builder, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(source: str, *, threads: bool = False) -> None:
         raise futad.BackendError("no space")

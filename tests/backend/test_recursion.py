@@ -97,6 +97,7 @@ def test_scalars(program):
         assert tuple(program.fibonacci(n)) == fibonacci(n)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", slow_but([0, 1, 7, 64], [0, 1, 2, 3, 7, 64, 501]))
 def test_arrays(program, n):
     rng = np.random.default_rng(n)
@@ -173,11 +174,13 @@ entry main [n] (xs: [n]f64) (k: i64) = f xs k
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "depth"), [("interp", 10**4), ("c", 10**6), ("multicore", 10**6)])
 def test_deep_recursion_runs(backend, depth):
     assert futad.compile(COUNT, backend=backend).main(depth) == depth
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("backend", "stack"), slow_but(
     [("interp", None), ("c", "64M")], [("interp", None), ("c", "64M"), ("c", None), ("multicore", None)]
 ))
@@ -210,6 +213,7 @@ def test_the_stack_is_as_large_as_asked_for(backend, monkeypatch):
     assert program.main(depths[1] + 100) == depths[1] + 100
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_frames_with_arrays(backend):
     program = futad.compile(ARRAYS, backend=backend)
@@ -225,6 +229,7 @@ def test_frames_with_arrays(backend):
     np.testing.assert_allclose(program.main(xs[:0], 5), xs[:0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_failures_inside(backend):
     program = futad.compile(

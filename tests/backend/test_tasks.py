@@ -104,6 +104,7 @@ def flat(v) -> np.ndarray:
     return np.concatenate([np.ravel(x) for x in v]) if isinstance(v, tuple | list) else np.ravel(v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_but(["scalars"], ENTRIES))
 def test_programs_against_dual_numbers(kind):
     """Values and derivatives of first and second order of all backends, and by the other way of taking them."""
@@ -222,6 +223,7 @@ entry main [n] (d: i64) (xs: [n]f64) = f d 0 xs
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_first_failure_is_reported(backend):
     """Of several tasks that fail, the one that would fail if there was one thread."""
@@ -258,6 +260,7 @@ def test_depth(backend, monkeypatch):
         assert time.perf_counter() - start < 20
 
 
+@pytest.mark.slow
 def test_maps_inside_tasks_and_tasks_inside_maps():
     text = """
 def f (d: i64) (xs: [500]f64): f64 =
@@ -336,6 +339,7 @@ def _agree(data, backends):
         np.testing.assert_allclose(dot, x_dot[0], rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.slow
 @settings(max_examples=6, deadline=None)
 @given(hs.data())
 def test_random_programs(data):
@@ -352,6 +356,7 @@ def test_random_programs_on_all_backends(data):
 # --- what is done in order ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_tasks_of_maps_are_not_forked():
     """Maps run on all threads, which two tasks would not."""
     text = "entry main [n] (xs: [n]f64) = par (map f64.sin) (map f64.cos) (xs, xs)"
@@ -364,6 +369,7 @@ def test_tasks_of_maps_are_not_forked():
         np.testing.assert_allclose(found, f(xs))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["emulated", "c"])
 def test_other_machines_do_them_in_order(backend):
     text = (

@@ -106,6 +106,7 @@ def test_repeated_attempts_print_once(capfd: pytest.CaptureFixture[str]) -> None
     assert sorted(capfd.readouterr().err.split("\n")[:-1]) == [f"before: {i}i64" for i in range(3)]
 
 
+@pytest.mark.slow
 def test_lines_before_a_failure_are_printed(capfd: pytest.CaptureFixture[str]) -> None:
     text = "entry f (xs: []i64) (i: i64) = let ys = map (\\x -> #[trace(x)] x) xs in ys[i] + ys[0]"
     for backend in ("interp", "c"):
@@ -114,6 +115,7 @@ def test_lines_before_a_failure_are_printed(capfd: pytest.CaptureFixture[str]) -
         assert sorted(capfd.readouterr().err.split("\n")[:-1]) == ["x: 1i64", "x: 2i64"], backend
 
 
+@pytest.mark.slow
 def test_devices_say_that_they_print_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     text = "entry f (xs: []f64) = map (\\x -> (trace (x * x)) + 1) xs"
     with pytest.warns(futad.FutadWarning, match="'trace' prints nothing on backend 'emulated'") as caught:

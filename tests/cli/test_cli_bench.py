@@ -53,6 +53,7 @@ def test_every_data_set_but_those_tagged_nobench_is_timed(futad, backend):
     assert done.err == "", "a progress bar is for terminals"
 
 
+@pytest.mark.slow
 def test_without_runs_it_goes_on_until_the_time_is_up(futad):
     name = futad.file("p.fut", PROGRAM)
     done = futad("bench", name, "-b", "c", "-e", "step", "--max-seconds", "0.05", "--json", "o.json")
@@ -61,6 +62,7 @@ def test_without_runs_it_goes_on_until_the_time_is_up(futad):
         assert len(one["runtimes"]) > 10
 
 
+@pytest.mark.slow
 def test_a_wrong_result_is_not_timed(futad):
     wrong = "-- ==\n-- input { 1 } output { 3 }\n-- input { 2 } output { 3 }\ndef main (x: i32) = x + 1\n"
     done = futad("bench", futad.file("p.fut", wrong), "-b", "c", "-r", "2", "--json", "o.json")
@@ -70,6 +72,7 @@ def test_a_wrong_result_is_not_timed(futad):
     assert len(second["runtimes"]) == 2, "the others are timed all the same"
 
 
+@pytest.mark.slow
 def test_a_program_that_does_not_compile_fails_but_the_others_run(futad):
     futad.file("a.fut", "-- ==\n-- input { 1 }\ndef main (x: i32) = y\n")
     futad.file("b.fut", "-- ==\n-- input { 1 }\ndef main (x: i32) = x\n")
@@ -79,6 +82,7 @@ def test_a_program_that_does_not_compile_fails_but_the_others_run(futad):
     assert "a.fut:3:21: error:" in done.out and "b.fut:main (c)" in done.out and "c.fut" not in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("args", "code", "text"),
     [
@@ -120,6 +124,7 @@ def test_the_summary_counts_bytes_by_time():
     assert summary(Measurement([2e-6], moved=0)).strip() == "2.0 µs a run (1 run)"
 
 
+@pytest.mark.slow
 def test_on_a_terminal_a_bar_counts_the_data_sets(futad, monkeypatch):
     import sys
 

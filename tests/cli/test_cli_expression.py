@@ -31,6 +31,7 @@ def test_values(futad, expression, value):
     assert (done.code, done.out.strip(), done.err) == (0, value, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
 def test_in_the_scope_of_a_program(futad, backend):
     futad.file("lib.fut", "def twice (x: f64) = 2 * x\n")

@@ -49,6 +49,7 @@ GIVEN = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", slow_but(GIVEN[:1], GIVEN), ids=str)
 def test_what_runs_gives_the_same(futad, given):
     want = futad("run", "p.fut", "-b", "interp", stdin="5 1.0").out
@@ -60,6 +61,7 @@ def test_what_runs_gives_the_same(futad, given):
     assert done.code == 0, done
 
 
+@pytest.mark.slow
 def test_all_that_compile_have_it(futad):
     text = futad("dev", "p.fut", "--memory", "4MiB", "--after", "none").out
     assert text.count('#[["checkpoint", ["memory", 4194304]]]') == 1
@@ -68,6 +70,7 @@ def test_all_that_compile_have_it(futad):
     assert futad("bench", "p.fut", "-b", "interp", "-r", "1", "--reruns", "2").code == 0
 
 
+@pytest.mark.slow
 def test_compiled_programs_are_told_apart(futad, monkeypatch):
     """What is found in the cache has the budget that is asked for."""
     monkeypatch.setenv("FUTAD_CACHE_DIR", str(futad.folder / "cache"))
@@ -80,6 +83,7 @@ def test_compiled_programs_are_told_apart(futad, monkeypatch):
     assert kept() == 3
 
 
+@pytest.mark.slow
 def test_why_memory(futad):
     done = futad("run", "p.fut", "-b", "c", "-e", "f", "--why-memory", stdin="5 1.0")
     assert done.code == 0 and "no loop of the last calls was reversed under a budget" in done.err

@@ -168,6 +168,7 @@ def test_a_program_without_main(futad):
     assert done.code == 2 and "nor any other (declare one with `entry`)" in done.err
 
 
+@pytest.mark.slow
 def test_a_compiled_program_runs_without_the_compiler(futad):
     futad.monkeypatch.setenv("FUTAD_CACHE_DIR", str(futad.folder / "cache"))
     # A program of its own: a library that this process has loaded from another cache would not be put into this one.
@@ -183,6 +184,7 @@ def test_a_compiled_program_runs_without_the_compiler(futad):
     assert (done.returncode, done.stdout, done.stderr) == (0, "10.25f64\n", "")
 
 
+@pytest.mark.slow
 def test_a_changed_program_or_import_is_compiled_again(futad):
     futad.monkeypatch.setenv("FUTAD_CACHE_DIR", str(futad.folder / "cache"))
     futad.file("lib.fut", "def k: f64 = 2\n")
@@ -194,6 +196,7 @@ def test_a_changed_program_or_import_is_compiled_again(futad):
     assert futad("run", "m.fut", "-b", "c", stdin="3").out == "8.0f64\n"
 
 
+@pytest.mark.slow
 def test_a_damaged_cache_is_no_obstacle(futad):
     cache = futad.folder / "cache"
     futad.monkeypatch.setenv("FUTAD_CACHE_DIR", str(cache))
@@ -205,6 +208,7 @@ def test_a_damaged_cache_is_no_obstacle(futad):
             path.write_bytes(whole[:50])
 
 
+@pytest.mark.slow
 def test_errors_of_a_cached_program_show_the_line(futad):
     futad.monkeypatch.setenv("FUTAD_CACHE_DIR", str(futad.folder / "cache"))
     texts = [futad("run", "p.fut", "-b", "c", "-e", "second", stdin="[1.0]").err for _ in range(2)]
@@ -238,6 +242,7 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
 def test_a_full_disk_is_an_error_of_one_line(tmp_path):
     done = shell("futad dataset -g [3]f64 > /dev/full", tmp_path)
@@ -294,6 +299,7 @@ def test_emitted_c_stands_alone(futad):
     assert "-pthread " in (futad.folder / "m.c").read_text().splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_library_builds_and_runs(futad):
     assert futad("c", "p.fut", "--library", "-o", "lib").code == 0
     source = (futad.folder / "lib.c").read_text()

@@ -216,6 +216,7 @@ def test_comparing_large_arrays():
     assert "at index [199999]" in str(mismatch([flags], [np.arange(200_000) == 199_999]))
 
 
+@pytest.mark.slow
 def test_auto_output_of_a_long_run(futad, monkeypatch):
     """What takes the interpreter too many statements is compared with another backend."""
     others = []
@@ -231,6 +232,7 @@ def test_auto_output_of_a_long_run(futad, monkeypatch):
     assert others == ["c", "c", "c"]  # for the limit of each run, and where that was passed
 
 
+@pytest.mark.slow
 def test_random_script_and_auto(futad):
     futad.file(
         "r.fut",
@@ -436,6 +438,7 @@ entry fails (xs: []i32): bool = xs[5] > 3
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_properties(futad, backend):
     done = futad("test", futad.file("p.fut", PROPERTIES), "-b", backend)
@@ -475,6 +478,7 @@ entry unfit (x: i64): bool = x < 0 && x > 0
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_counterexamples_are_made_smaller(futad, backend):
     done = futad("test", futad.file("s.fut", SHRINKING), "-b", backend)
@@ -507,6 +511,7 @@ entry odd (x: u64): bool = false
     assert done.code == 2 and "the seed must not be negative" in done.err
 
 
+@pytest.mark.slow
 def test_warnings_and_structure(futad):
     text = """-- ==
 -- input { 1 } output { 2 }
@@ -556,6 +561,7 @@ entry pair = ([4.0, 5.0], 1i64)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_tricky_blocks(futad, backend, tmp_path):
     import gzip

@@ -98,6 +98,7 @@ def test_measured_kept_and_used(file: str, tmp_path: Path, capsys: Any, monkeypa
     assert "not tuned" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_really_measured(file: str, capsys: Any) -> None:
     assert main(["tune", file, "-b", "emulated", "-r", "1", "-e", "rows"]) == 0
@@ -108,6 +109,7 @@ def test_really_measured(file: str, capsys: Any) -> None:
     np.testing.assert_allclose(futad.load(file, backend="emulated").rows(xss), 1 / 30)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_sizes_given(file: str, capsys: Any) -> None:
     assert main(["tune", file, "-b", "emulated", "-e", "picked", "--size", "n=20,k=3", "-r", "1"]) == 0
@@ -151,6 +153,7 @@ def test_versions_that_disagree_are_a_defect(file: str, monkeypatch: pytest.Monk
         tuner.search()
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_the_blas_threshold(file: str) -> None:
     """With a BLAS whose products count as free, all products go there; with a slow one none."""
@@ -200,6 +203,7 @@ def test_a_broken_store_is_none(file: str, tmp_path: Path) -> None:
 # --- schedules ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_fastest_alternatives_of_a_schedule_are_written(
     file: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -250,6 +250,7 @@ def test_conversation() -> None:
     assert nonsense["success"] is False and "JSON" in nonsense["error"]
 
 
+@pytest.mark.slow
 def test_end_of_input() -> None:
     assert conversation([]) == (0, [])
 

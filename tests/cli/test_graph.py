@@ -102,6 +102,7 @@ def test_pictures_of_programs(name, after):
         assert len(bound) == len(set(bound)) == sum(len(s.pat) for s in statements(fun.body))
 
 
+@pytest.mark.slow
 def test_text_is_inside_its_box():
     (fun,) = functions(BENCHMARK_PROGRAMS / "gmm.fut", "hoist")[-1:]
     space = "{http://www.w3.org/2000/svg}"
@@ -195,6 +196,7 @@ def test_calls():
     assert reached(program, ["twice"]) == ["square", "twice"] and reached(program, ["alone"]) == list(program.funs)
 
 
+@pytest.mark.slow
 def test_the_command_for_calls(futad):
     file = str(BENCHMARK_PROGRAMS / "hand.fut")
     assert futad("dev", file, "--after", "none", "--graph", "out.svg", "--calls").code == 0

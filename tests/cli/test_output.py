@@ -59,6 +59,7 @@ def test_full(folder: Path, name: str, unbuffered: str) -> None:
     assert shell(line, folder, PYTHONUNBUFFERED=unbuffered) == (1, "error: output: No space left on device\n")
 
 
+@pytest.mark.slow
 def test_a_closed_output_that_nothing_is_written_to(folder: Path) -> None:
     assert shell(f"{sys.executable} -m futad check p.fut >&-", folder) == (0, "")
     code, _ = shell(f"{sys.executable} -m futad run p.fut -b interp >&- 2>&-", folder)
@@ -73,6 +74,7 @@ def test_closed_input(folder: Path, command: str) -> None:
     assert (code, err) == (1, "error: <stdin>: Bad file descriptor\n")
 
 
+@pytest.mark.slow
 def test_nobody_reads(folder: Path) -> None:
     """The reader of a pipe has gone: status 141, as of a process that SIGPIPE ends, and no message."""
     line = f"({sys.executable} -m futad dataset -g [100000]i32; echo $? >&2) | true"

@@ -104,6 +104,7 @@ def test_a_call_with_the_clients_own_values(server):
     assert server.cmd("type", "ys") == ["[]f64"] and server.cmd("shape", "ys") == ["3"]
 
 
+@pytest.mark.slow
 def test_a_tuple_is_one_output_or_one_for_each_component(server):
     put(server, "xs", np.array([4, 5], np.int32), "[]i32")
     server.cmd_call("sum_and_count", "both", "xs")

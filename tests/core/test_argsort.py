@@ -105,6 +105,7 @@ def test_it_sorts_rows(name: str) -> None:
             np.testing.assert_array_equal(columns, np.argsort(keys.T, axis=1, kind="stable") + top)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_more_keys_than_a_device_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("futad.flatten.sort.MOST", 40)

@@ -172,6 +172,7 @@ def test_functions():
         check_program(parse_program("fun f (x_1: f64) -> (r_2: i64) = { in (x_1) }"))
 
 
+@pytest.mark.slow
 def test_linear_time():
     """20 000 statements in well under two seconds, and no worse than linear."""
 

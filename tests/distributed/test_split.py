@@ -15,6 +15,7 @@ from futad.pipeline import compile_program
 from tests.support.sharding import NAMES, arguments, flat, same_bits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_value_and_gradient_are_those_of_the_whole(name):
     f, args, argnums = arguments(name)
@@ -29,6 +30,7 @@ def test_value_and_gradient_are_those_of_the_whole(name):
         np.testing.assert_allclose(sharded(*args), f(*args), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", (0, 1))
 @pytest.mark.parametrize("name", ("kmeans.objective", "looped", "columns", "histogram"))
 def test_no_data_and_one_row(name, n):
@@ -49,6 +51,7 @@ def test_the_parts_are_well_formed_programs(name):
     assert plan.phases and len(parts.funs) >= 2
 
 
+@pytest.mark.slow
 def test_phases_end_where_a_sum_is_needed():
     f, args, argnums = arguments("gmm.objective")
     sharded = shard(f, over="n")
@@ -152,6 +155,7 @@ def test_a_tree_has_the_same_order_whoever_comes_first():
             assert order([(cut, count), (0, cut)], count) == order([(0, cut), (cut, count)], count) == whole
 
 
+@pytest.mark.slow
 def test_an_operator_of_two_values():
     f, args, argnums = arguments("farthest")
     assert shard(f, "n", shards=7)(*args) == f(*args)
@@ -169,6 +173,7 @@ def test_the_order_of_an_operator_that_does_not_commute():
     np.testing.assert_allclose(shard(f, "n", shards=5)(x, 0.5), f(x, 0.5), rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_progress_and_compiled_code():
     f, args, argnums = arguments("kmeans.objective", 100)
     compiled = futad.load(f.executable.origin.main, backend="c").objective
@@ -181,6 +186,7 @@ def test_progress_and_compiled_code():
     assert same_bits(got, sharded.value_and_grad(*args, argnums=argnums))
 
 
+@pytest.mark.slow
 def test_the_emulated_device():
     f, args, argnums = arguments("kmeans.objective", 20)
     device = futad.load(f.executable.origin.main, backend="emulated").objective

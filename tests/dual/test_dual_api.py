@@ -24,6 +24,7 @@ def program() -> futad.Program:
     return futad.compile(SOURCE, backend="interp")
 
 
+@pytest.mark.slow
 def test_every_derivative_is_the_one_by_transformation(program: futad.Program) -> None:
     for method in ("dual", "transform"):
         g = futad.grad(program.f, argnums=(0, 1), method=method)

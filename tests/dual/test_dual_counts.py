@@ -199,6 +199,7 @@ def test_the_ladder_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines["naive"][1] == "2,047" and lines["staged by ids"][3] == "11" and lines["taping"][1] == "11"
 
 
+@pytest.mark.slow
 def test_a_trace(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     gmm = str(BENCHMARK_PROGRAMS / "gmm.fut")
     for entry, what in (("objective", "its gradient"), ("gradient", "the derivatives in it")):
@@ -230,6 +231,7 @@ def test_what_commands_say(args: list[str], said: str, capsys: pytest.CaptureFix
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_as_a_module() -> None:
     command = [sys.executable, "-m", "futad.dual", "ladder", "--depth", "3"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True)

@@ -73,6 +73,7 @@ def test_what_programs_compute(file: Path) -> None:
     assert [compared(*c) for c in cases(file) if (file.stem, c[0].entry.name) not in BACKWARDS], "no case is small"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stem, entry", BACKWARDS)
 def test_the_engine_runs_no_loop_backwards(stem: str, entry: str) -> None:
     """So it does not fail where that is too inexact: it computes what the loop gives with its history kept."""

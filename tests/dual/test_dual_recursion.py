@@ -69,6 +69,7 @@ def test_the_transformation_gives_the_same(program: futad.Program) -> None:
         np.testing.assert_allclose(program[entry](xs, xs), plain[entry](xs, xs), rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_a_tree(program: futad.Program) -> None:
     gradient = futad.grad(program.of_tree)
     np.testing.assert_allclose(gradient(XS), differences(program.of_tree, XS), rtol=1e-7, atol=1e-9)
@@ -78,6 +79,7 @@ def test_a_tree(program: futad.Program) -> None:
         np.testing.assert_allclose(second, along, rtol=1e-6, atol=1e-8)
 
 
+@pytest.mark.slow
 def test_quadrature(program: futad.Program) -> None:
     """The integral of exp(p x) from a to b: its derivatives are those of the formula."""
     a, b, p = 0.25, 2.0, 1.5
@@ -87,6 +89,7 @@ def test_quadrature(program: futad.Program) -> None:
     np.testing.assert_allclose(got, want, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_different_depths_in_a_map(program: futad.Program) -> None:
     ps = np.array([0.1, 1.5, 1.0, 0.75])
     (got,) = futad.vjp(program.quadratures, ps)[1](np.ones(4))

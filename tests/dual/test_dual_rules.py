@@ -67,6 +67,7 @@ def test_first_order(c: Case) -> None:
 SECOND = [c for c in CASES if not any("bool" in p for p in c.params)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("c", each(8, SECOND))
 def test_second_order(c: Case) -> None:
     r = Row(c)

@@ -132,6 +132,7 @@ def test_one_line_a_trace_of_many_directions(capfd: pytest.CaptureFixture[str]) 
     assert capfd.readouterr().err.count("2.25") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "mode", slow_but(["value", "fwdrev"], ["value", "rev", "fwd", "fwdrev", "revrev", "revfwd", "third"])
 )

@@ -160,6 +160,7 @@ def test_every_way_to_run_a_statement_has_a_name() -> None:
 ASKED_FOR = {"three-passes", "elements", "rows-reshaped", "map-then-folds", "rows-in-shared-memory"}
 
 
+@pytest.mark.slow
 def test_every_choice_is_made_and_told() -> None:
     told = {p: printed(p) for p in ("histograms", "sorts", "pairs", "rows")}
     assert set(BY_NAME) - set().union(*map(done, told.values())) == ASKED_FOR
@@ -167,6 +168,7 @@ def test_every_choice_is_made_and_told() -> None:
         assert "  -- refused " in text and not re.search(r"refused [^:]*: *$", text, re.MULTILINE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", slow_but(["sorts"], ["histograms", "sorts", "pairs", "rows", "kmeans", "gmm"]))
 def test_what_is_printed_asks_for_the_same_code(program: str) -> None:
     plain = DeviceBackend(compile_program(compile_text(TEXTS[program], "p.fut"), target=CUDA))
@@ -175,7 +177,7 @@ def test_what_is_printed_asks_for_the_same_code(program: str) -> None:
 
 
 @needs_cxx
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("program", [*TEXTS])
 def test_every_choice_forced_and_forbidden_computes_the_same(program: str) -> None:
     expected = {}
@@ -221,6 +223,7 @@ def test_impossible_choices_are_errors_with_the_reason(program: str, line: str, 
         emitted(program, f'nest "p.fut:{at}": {asked}\n')
 
 
+@pytest.mark.slow
 def test_a_choice_for_one_nest_leaves_others_alone() -> None:
     """Nests of one line are numbered; the choice of the first one is not the second one's."""
     every = re.findall(r'^nest "(p\.fut:\d+(?:#\d+)?)": .*\bdeferred-arrays\b', printed("pairs"), re.MULTILINE)

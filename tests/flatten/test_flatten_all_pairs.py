@@ -179,6 +179,7 @@ def test_columns_of_matrices_as_rows() -> None:
     check("columns", (20, 9, 20), rng.standard_normal((20, 9)), rng.standard_normal((20, 9)))
 
 
+@pytest.mark.slow
 def test_what_is_folded_is_not_written() -> None:
     for name in ("places", "composed", "nearest_twice", "several"):
         a = FOLDS.count(name, {"n": 10_000, "m": 1024, "d": 256})
@@ -186,6 +187,7 @@ def test_what_is_folded_is_not_written() -> None:
         assert a.total.read + a.total.written <= 8 * 10_000 * 1024, name  # the pairs' values alone
 
 
+@pytest.mark.slow
 def test_rows_are_read_once_for_a_tile() -> None:
     for device, name in ((DEVICE, "distances"), (DEVICE, "smallest"), (DEVICE, "nearest"), (MAPS, "gauss")):
         a = device.count(name, {"n": 10_000, "m": 1024, "d": 256})

@@ -40,6 +40,7 @@ def test_special_values_and_ties(name: str) -> None:
                 np.testing.assert_array_equal(x, y)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_rows() -> None:
     """Each by a thread, by a warp or a block, and by several blocks."""

@@ -29,6 +29,7 @@ def test_loops_equal_the_interpreter(name: str) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["simple", "pair", "matrices"])
 def test_nothing_is_copied_in_a_iteration(name: str) -> None:
     def copies(t: int) -> int:

@@ -36,6 +36,7 @@ entry rows [n][k] (xss: [n][k]f64): [n][k]f64 =
 DEVICE = OnDevice(SOURCE, "interleave.fut", check=True)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", ["written", "turned", "copied", "matrix", "slope", "rows"])
 def test_they_mean_the_same(name: str) -> None:

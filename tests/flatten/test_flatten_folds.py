@@ -112,6 +112,7 @@ def test_failures(entry: str) -> None:
         np.testing.assert_array_equal(running.run(DEVICE.symbol(entry), [n, np.full(n, 9)])[0], first)
 
 
+@pytest.mark.slow
 def test_few_bins_are_counted_in_shared_memory() -> None:
     for n, where in ((10_000, "in shared memory"), (100, "atomic add")):
         rows = DEVICE.count("counts", {"n": n}).rows.values()

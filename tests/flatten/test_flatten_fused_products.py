@@ -150,6 +150,7 @@ def test_prepared_programs_compute_the_same() -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-11, atol=1e-11, err_msg=f"{entry} {size}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("entry", "launches"),
     [

@@ -54,6 +54,7 @@ def arguments(n: int, k: int, places: Callable[[np.random.Generator], Any]) -> l
     return [np.asarray(places(rng), np.int64).reshape(n), rng.normal(size=k), rng.normal(size=n)]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("entry", [*ENTRIES, "rows"])
 @pytest.mark.parametrize(
@@ -73,6 +74,7 @@ def test_places_out_of_range_take_part_in_nothing(n: int) -> None:
     assert np.array_equal(DEVICE.run("guarded", [n, 2, *args])[0], np.zeros(2))
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_what_fails_fails_without_bins() -> None:
     """No bins are no passes over the updates, but these are computed."""

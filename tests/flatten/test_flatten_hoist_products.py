@@ -96,6 +96,7 @@ def launches(name: str) -> int:
     return counts[1] - counts[0]
 
 
+@pytest.mark.slow
 def test_a_iteration_launches_what_depends_on_the_iteration_before() -> None:
     assert launches("predicted") <= 5 and launches("sums") <= 3
     assert launches("totals") == 0

@@ -58,6 +58,7 @@ def test_equal_to_the_interpreter(name: str) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_assertions_before_a_loop_stay() -> None:
     """Also where nothing that the loop needs is computed beside them."""

@@ -61,6 +61,7 @@ def test_they_mean_the_same(name: str) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_nan_and_infinities() -> None:
     args = arguments("largest", 3, 5)

@@ -86,6 +86,7 @@ def test_equal_to_the_interpreter(name: str) -> None:
                 np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES[:3])
 def test_sizes_decide(name: str) -> None:
     def what(n: int, d: int, k: int) -> str:

@@ -98,6 +98,7 @@ def test_results(seed: int | None) -> None:
                 assert p.runtime.counts.copied == 0 or name == "columns"
 
 
+@pytest.mark.slow
 def test_several_blocks_fill_the_card() -> None:
     """Ten rows are read once, by more blocks than there are rows; their sums are two launches."""
     sizes = {"n": 10, "m": 10_000_000}

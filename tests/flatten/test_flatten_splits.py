@@ -67,6 +67,7 @@ def test_equal_to_the_interpreter(entry: str) -> None:
     DEVICE.emulated.choose(own)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_batches() -> None:
     own = BATCHES.emulated.device.limits.thresholds

@@ -67,6 +67,7 @@ def test_in_any_order(options: dict) -> None:
             np.testing.assert_allclose(x, y, rtol=1e-6)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_a_failure_is_reported() -> None:
     xs = np.arange(100.0)

@@ -35,6 +35,7 @@ def test_a_perfect_nest_is_one_kernel_over_all_its_levels() -> None:
     assert kind == "thread" and what.count("[") == 2
 
 
+@pytest.mark.slow
 def test_rows_with_reductions_have_versions_for_threads_warps_and_blocks() -> None:
     source = """
 entry main [n][m] (xss: [n][m]f64) : [n][m]f64 =

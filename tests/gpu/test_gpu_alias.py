@@ -80,6 +80,7 @@ def known(entry: str) -> list[tuple[int, ...]]:
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 def test_what_is_only_read_and_what_is_only_written() -> None:
     assert known("scaled") == [(2, 1, 0)]
     assert known("iterations") == [(1, 1, 0)]  # whichever of the two memories is which in an iteration

@@ -76,6 +76,7 @@ def test_in_and_out_without_a_copy(prog: futad.Program, there: DeviceProgram, ki
     np.testing.assert_array_equal(xs.host, XS)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_scalars_come_back_only_when_asked_for(prog: futad.Program, there: DeviceProgram) -> None:
     xs, ys = Foreign(there.device, XS), Tensor(there.device, XS[::-1])

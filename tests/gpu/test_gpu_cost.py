@@ -108,6 +108,7 @@ entry main [n] (xs: [n]f64) (ys: [n]f64): f64 = f64.sum (map2 (*) xs ys)
 """
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture) -> None:
     futad = Runner(tmp_path, monkeypatch, capfdbinary)
     futad.file("dot.fut", MAIN)
@@ -142,6 +143,7 @@ def gmm_least(n: int, d: int, k: int) -> tuple[float, float]:
     return 8 * (inputs + results + 2 * n * d * k), 4 * n * k * d * d
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "d", "k"),
     [(1000, 64, 200), (1000, 128, 200), (10_000, 32, 200), (10_000, 64, 25), (10_000, 128, 25), (10_000, 128, 200)],
@@ -172,6 +174,7 @@ def gmm_gradient(n: int, d: int, k: int) -> Account:
     return count(module, program, "gradient", {"n": n, "d": d, "k": k, "l": d * (d + 1) // 2})
 
 
+@pytest.mark.slow
 def test_products_of_lstm_fill_the_card() -> None:
     """Each has a block a multiprocessor at least, the sums over all steps of a batch in parts."""
     module, program = compiled("lstm")
@@ -181,6 +184,7 @@ def test_products_of_lstm_fill_the_card() -> None:
     assert sum("sums in parts" in r.what for r in products) == 2
 
 
+@pytest.mark.slow
 def test_a_time_step_of_lstm_takes_few_launches() -> None:
     """Those of one more step, forward and in the gradient."""
     module, program = compiled("lstm")
@@ -199,6 +203,7 @@ def kmeans(entry: str, n: int, d: int, k: int) -> Account:
     return count(module, program, entry, {"n": n, "d": d, "k": k})
 
 
+@pytest.mark.slow
 def test_kmeans_of_many_clusters() -> None:
     """Distances never lie in memory: what the tiles make of each point, a least distance and its place, does, and is a
     64th of them."""

@@ -95,6 +95,7 @@ def test_streams(card: fake_cupy.Card) -> None:
     assert ("record", 9) in card.log and ("wait", 0) in card.log
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_failures_and_strides(card: fake_cupy.Card) -> None:
     prog = futad.compile(SOURCE, "g.fut", backend="cuda")
@@ -107,6 +108,7 @@ def test_failures_and_strides(card: fake_cupy.Card) -> None:
         prog.steps(1, fake_cupy.Array((4,), "f8", fake_cupy.Pointer(card, 4096)))
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_out_of_memory(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) -> None:
     prog = futad.compile(SOURCE, "g.fut", backend="cuda")
@@ -138,6 +140,7 @@ def test_memory_that_threads_allocate(card: fake_cupy.Card) -> None:
     assert other.again(np.array([2])).tolist() == [2]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("tf32", [False, True])
 def test_large_products_go_to_cublas(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch, tf32: bool) -> None:
@@ -162,6 +165,7 @@ def test_large_products_go_to_cublas(card: fake_cupy.Card, monkeypatch: pytest.M
     assert len(card.products) == before
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_without_cublas_products_stay_with_the_kernels(
     card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch

@@ -164,6 +164,7 @@ def test_which_kernel_it_was(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPat
     )
 
 
+@pytest.mark.slow
 def test_a_launch_that_is_refused_leaves_the_program_usable(
     card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,6 +221,7 @@ def test_pools_are_emptied_before_memory_is_short(card: fake_cupy.Card) -> None:
     np.testing.assert_allclose(prog.turned(1, xs).get(), turned(np.ones(100_000), 1))
 
 
+@pytest.mark.slow
 def test_memory_that_a_launch_or_a_graph_needs(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) -> None:
     """Such calls are made again when the pools are empty, and fail as those that allocate if that does not help."""
     prog = program()

@@ -71,6 +71,7 @@ def test_results_that_go_to_the_host_are_waited_for_once(card: fake_cupy.Card, p
     np.testing.assert_array_equal(prog.positive(XS), XS + 1)
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_a_failure_is_heard_of(card: fake_cupy.Card, prog: futad.Program) -> None:
     """By `synchronise`; until then what the failed call handed over does not look like results."""
@@ -86,6 +87,7 @@ def test_a_failure_is_heard_of(card: fake_cupy.Card, prog: futad.Program) -> Non
         np.testing.assert_array_equal(prog.gather(xs, fake_cupy.array(card, GOOD))[0].get(), XS[GOOD])
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_a_card_that_is_done_before_the_call_is(
     card: fake_cupy.Card, prog: futad.Program, monkeypatch: pytest.MonkeyPatch

@@ -102,6 +102,7 @@ def interpreted(name: str, args: list[Any]) -> Any:
     return Interpreter(compile_program(compile_text(SOURCE, "main"))).run(name, args)[0]
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_other_numbers_addresses_or_sizes_are_other_graphs(program: DeviceProgram) -> None:
     xs = on_device(program, XS)
@@ -137,6 +138,7 @@ def test_slots_that_move_invalidate_graphs(program: DeviceProgram) -> None:
     assert program.runtime.counts.replayed == 1
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_a_loop_that_the_host_must_watch(program: DeviceProgram) -> None:
     """Stretches between reads are graphs; the same course is replayed, another one captured from where it departs."""
@@ -204,6 +206,7 @@ def test_without_graphs(made: DeviceBackend, monkeypatch: pytest.MonkeyPatch) ->
         assert not work["graph"] and work["launch"]
 
 
+@pytest.mark.slow
 @needs_cxx
 def test_long_stretches_are_cut_and_many_reads_not_captured(
     program: DeviceProgram, monkeypatch: pytest.MonkeyPatch

@@ -76,6 +76,7 @@ def test_results(narrow: int | None) -> None:
     assert (True in device.modules) == (narrow is not None)
 
 
+@pytest.mark.slow
 def test_data_are_not_indices() -> None:
     """Large numbers that the program computes with, also where they begin as sizes or parameters."""
     device, p = running()
@@ -95,6 +96,7 @@ def unmapped(device: EmulatedDevice, shape: tuple[int, ...]) -> tuple[np.ndarray
     return host, device_array(type("Array", (), {"__cuda_array_interface__": about})(), "xs")
 
 
+@pytest.mark.slow
 def test_arrays_of_more_than_two_to_the_31_elements() -> None:
     device, p = running()
     n = (1 << 31) + 1000

@@ -30,14 +30,14 @@ BENCHMARKS = sorted((ROOT / "benchmarks" / "programs").glob("*.fut"))
 WITH_CASES = [p for p in BENCHMARKS if read_test_file(p).cases]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @needs_cxx
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_cases(path: Path) -> None:
     check_cases(path, PROGRAMS, 4, "emulated")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @needs_cxx
 @pytest.mark.parametrize("path", WITH_CASES, ids=[p.stem for p in WITH_CASES])
 def test_benchmark_cases(path: Path) -> None:
@@ -49,7 +49,7 @@ def benchmark(name: str) -> DeviceBackend:
     return device_backend(compile_program(load_program(str(ROOT / "benchmarks" / "programs" / f"{name}.fut"))))
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @needs_toolkit
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", [p.stem for p in BENCHMARKS])
@@ -74,6 +74,7 @@ def test_kernels_with_wide_indices_compile_for_cards(name: str) -> None:
     assert not [(k, r) for k, r in cubin.kernels.items() if r.spills]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_what_the_command_writes_compiles_without_a_word(tmp_path: Path) -> None:
     out = tmp_path / "lse.cu"

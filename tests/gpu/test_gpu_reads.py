@@ -67,6 +67,7 @@ def flat(value: Any) -> list[Any]:
     return list(value) if isinstance(value, tuple) else [value]
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("name", list(CALLS))
 def test_reads(name: str) -> None:

@@ -155,6 +155,7 @@ def test_assertion_on_a_value_of_the_device() -> None:
     assert e.value.span is not None and e.value.span.line == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 31, 64, 65, 1000, 3001])
 def test_folds_of_any_length(n: int) -> None:
     xs = R.integers(-5, 6, n)
@@ -251,6 +252,7 @@ def _collatz(x: int) -> int:
     return sum(a * i for i, a in enumerate(path)) % 99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("each", [0, 16, 64, 4096])
 def test_arrays_of_threads_are_in_a_heap_and_where_that_ends_by_malloc(
     monkeypatch: pytest.MonkeyPatch, each: int

@@ -100,6 +100,7 @@ def test_random_programs_under_a_map(seed: int) -> None:
             check(device, entry, sizes + args, VERSIONS, seed)
 
 
+@pytest.mark.slow
 def test_memory_whose_size_is_computed() -> None:
     """Of a block or of a warp: the size is known to both kinds of launch."""
     text = """

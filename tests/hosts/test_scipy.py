@@ -37,6 +37,7 @@ def least(prog: Program) -> np.ndarray:
     return futad.scipy.minimize(prog.loss, (W, X), method="trust-exact").vector
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "method",
     [None, "L-BFGS-B", "Newton-CG", "trust-krylov", "trust-ncg", "dogleg", "trust-exact", "trust-constr", "BFGS", "CG",
@@ -87,6 +88,7 @@ def test_objective_as_a_function_of_a_vector(prog: Program) -> None:
     assert error < 1e-5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jac", ["auto", "dense", "operator"])
 def test_least_squares(prog: Program, jac: str) -> None:
     r = futad.scipy.least_squares(prog.residuals, (W, X), jac=jac, xtol=1e-12)
@@ -95,6 +97,7 @@ def test_least_squares(prog: Program, jac: str) -> None:
     assert np.abs(y).max() < 1e-9 and abs(z.z) < 1e-9
 
 
+@pytest.mark.slow
 def test_jacobians_are_operators_and_matrices(prog: Program) -> None:
     w = {"a": X / 2, "b": 1.0, "k": 0}
     J = futad.scipy.linear_operator(prog.residuals, (w, X), argnums=(0, 1))
@@ -115,6 +118,7 @@ def test_jacobians_are_operators_and_matrices(prog: Program) -> None:
     np.testing.assert_allclose(J @ solved, J @ v, rtol=1e-8)
 
 
+@pytest.mark.slow
 def test_f32_and_consumed_arguments(prog: Program) -> None:
     start = np.zeros(3, np.float32)
     r = futad.scipy.minimize(prog.narrow, (start, 2.0), method="L-BFGS-B")
@@ -125,6 +129,7 @@ def test_f32_and_consumed_arguments(prog: Program) -> None:
     assert isinstance(both.x, tuple) and both.x[0].shape == (2,)
 
 
+@pytest.mark.slow
 def test_bounds_and_callbacks(prog: Program) -> None:
     seen = []
     limits = ({"a": 0.5, "b": -1.0, "k": 0}, None)
@@ -141,6 +146,7 @@ def test_bounds_and_callbacks(prog: Program) -> None:
         futad.scipy.minimize(prog.loss, (W, X), bounds=3)
 
 
+@pytest.mark.slow
 def test_errors_come_through(prog: Program) -> None:
     with pytest.raises(AssertionFailed, match=r"main:\d+:\d+: error: "):
         futad.scipy.minimize(prog.bowl, ([0.0, 0.0], 7.0))

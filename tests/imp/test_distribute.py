@@ -50,6 +50,7 @@ def test_where_it_fires(name):
     assert min(fired(HEAD.format(body)), 1) == fires
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
 def test_all_agree(backend):
     names = [f"entry_{k}" for k in range(len(NESTS))]
@@ -83,6 +84,7 @@ def test_gradients(backend):
         assert abs((ahead - behind) / 2e-6 - found[2][0]) < 1e-5 * max(1, abs(found[2][0]))
 
 
+@pytest.mark.slow
 def test_failures_come_in_order():
     """Checks stay with the first part; where a later one would fail the loop stays as it is."""
     first = "map2 (\\row c -> f64.tanh (f64.sum (map2 (*) row x) + x[i64.f64 c])) a c"
@@ -118,6 +120,7 @@ def test_recurrence():
             np.testing.assert_allclose(g, e, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_but(range(3), range(20)))
 def test_random_bodies(seed):
     """Sums, functions of them, and rows made of these, in random order."""

@@ -230,6 +230,7 @@ def copies(name: str) -> int:
     return Counter(type(s) for s in statements([x for s in loops for x in s.body]))[ir.Copy]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "copied"),
     [

@@ -31,6 +31,7 @@ def in_lanes(source):
     return [bool(mark) for mark, body in loops if len(re.findall(r"\[[^\n]*\] \+= ", body)) == 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("a", "b", "fires"), [("0", "2", True), ("i", "j", False), ("0", "i", False)])
 def test_additions_to_rows(a, b, fires):
     text = TEXT.replace("{a}", a).replace("{b}", b)

@@ -95,6 +95,7 @@ entry main [n] (xs: [n]i64): ([n]i64, i64) =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("least", [1, 100])
 def test_another_one(least, monkeypatch):
     """Iterations of straight-line maps from the last to the first."""

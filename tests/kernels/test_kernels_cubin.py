@@ -50,6 +50,7 @@ def test_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.path.read_bytes() == first.code
 
 
+@pytest.mark.slow
 @needs_toolkit
 def test_rejected() -> None:
     with pytest.raises(InternalError, match=r"kernels\.cu\(2\): error"):
@@ -106,6 +107,7 @@ def test_nvrtc_comes_before_nvcc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert cubin.compile_cubin(SMALL, "sm_90", ftz=True) == made and len(nvrtc.seen) == 1 and nvrtc.alive == 0
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(find_spec("cupy") is None, reason="no CuPy, by which NVRTC is called")
 @pytest.mark.parametrize("source", ["handed over", "a histogram"])
 def test_nvrtc_takes_what_nvcc_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str) -> None:

@@ -40,6 +40,7 @@ def case(name: str, t: str, n: int, bins: int) -> tuple[np.ndarray, np.ndarray, 
     return at, values, dest, expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 7])
 @pytest.mark.parametrize(("name", "t"), CASES, ids=str)
 def test_global(module: EmulatedModule, name: str, t: str, seed: int | None) -> None:
@@ -64,6 +65,7 @@ def test_sub_histograms_by_passes(module: EmulatedModule, name: str, t: str, see
         np.testing.assert_array_equal(dest, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 5])
 def test_rows_by_way_of_shared_memory(seed: int | None) -> None:
     """Tiles of one row and of many, more rows than blocks and fewer, sums in one pass and in two, no rows at all."""
@@ -82,6 +84,7 @@ def test_rows_by_way_of_shared_memory(seed: int | None) -> None:
         np.testing.assert_array_equal(counts, counted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 3])
 def test_locks(seed: int | None) -> None:
     """Pairs of 16 bytes in two arrays: the largest value of each bin and where it is first."""

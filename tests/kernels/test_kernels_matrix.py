@@ -86,6 +86,7 @@ def test_gemm(gemm: EmulatedModule, name: str, left: int, right: int) -> None:
         np.testing.assert_array_equal(parts.reshape(2, splits, 5, 6).sum(axis=1), a @ b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GEMM_ACCUMULATED)
 def test_gemm_accumulates_any_layout(gemm: EmulatedModule, name: str) -> None:
     """Operands and result with strides that suit nobody: steps, reversed and swapped indices."""
@@ -178,6 +179,7 @@ def test_squared_differences(squares: EmulatedModule, kind: str) -> None:
                 np.testing.assert_allclose(rows, sums.sum(axis=2), rtol=100 * np.finfo(x.dtype).eps * bn)
 
 
+@pytest.mark.slow
 def test_division_of_indices() -> None:
     """In 32 bits and in more."""
     source = """#include "futad_scalar.cuh"
@@ -195,6 +197,7 @@ FUTAD_KERNEL divide(int64_t n, const int64_t *a, const int64_t *b, int64_t *q, i
     np.testing.assert_array_equal(r, a % b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("t", "dtype"), [("f32", "float32"), ("f64", "float64"), ("u8", "uint8")])
 def test_transpose(transpose: EmulatedModule, t: str, dtype: str) -> None:
     shapes = [(1, 0, 3), (1, 1, 1), (2, 31, 33), (1, 32, 32), (3, 1, 100), (2, 65, 40)]

@@ -58,6 +58,7 @@ def test_single_pass_scan(scan_module: EmulatedModule, seed: int | None) -> None
             assert state[0] == state[1] == 0 and state[2] == launches
 
 
+@pytest.mark.slow
 def test_scan_of_functions(scan_module: EmulatedModule) -> None:
     """Long enough to look back over more than one window of 32 tiles."""
     n = 256 * 5 * 100 + 17
@@ -68,6 +69,7 @@ def test_scan_of_functions(scan_module: EmulatedModule) -> None:
         np.testing.assert_array_equal(r, np.cumsum(x))
 
 
+@pytest.mark.slow
 def test_blocks() -> None:
     """Scan of one block: the scan, what comes before each thread, and the total in every thread."""
     a, b = linear_inputs(5, BLOCK)

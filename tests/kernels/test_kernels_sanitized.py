@@ -167,7 +167,7 @@ def with_mutants(source: str, functions: str) -> tuple[str, list[str]]:
     return PROLOGUE + BARRIER.sub(optional, text), found
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("name", list(CASES))
 def test_address_sanitizer_finds_nothing(name: str) -> None:
     source, _, launches = CASES[name]
@@ -176,7 +176,7 @@ def test_address_sanitizer_finds_nothing(name: str) -> None:
         module.launch(*launch)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("name", list(CASES))
 def test_thread_sanitizer_finds_dropped_barriers_and_fences(name: str) -> None:
     """Nothing in the templates as they are; a race in each template that lacks one of its barriers or fences."""
@@ -213,6 +213,7 @@ FUTAD_KERNEL handed_on(int *value, unsigned *flag, int *out) {
 """
 
 
+@pytest.mark.slow
 def test_threads_in_lockstep() -> None:
     """All have taken their first number before one takes a second; then the one that was last goes first."""
     module = EmulatedModule(ORDER)

@@ -37,6 +37,7 @@ def shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_there_is_a_library_and_it_is_without_warnings_or_errors():
     assert library.names() and all(re.fullmatch(r"futad/[a-z]+", name) for name in library.names())
     for name in library.names():
@@ -111,6 +112,7 @@ def test_a_file_that_comes_to_win_changes_the_key(shipped):
     assert after is not None and aot_cache.key_of(before, "c") != aot_cache.key_of(after, "c")
 
 
+@pytest.mark.slow
 @needs_cc
 def test_commands(shipped, monkeypatch, capfdbinary):
     cli = Runner(Path.cwd(), monkeypatch, capfdbinary)

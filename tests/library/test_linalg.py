@@ -156,6 +156,7 @@ def check_derivatives(name: str, n: int, backend: str, order: int) -> None:
 FEW = ("solve_lower", "lstsq", "eigh")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(f, marks=[] if f in FEW else pytest.mark.slow) for f in FUNCTIONS])
 def test_values(name):
     for n in (0, 1, 5, 40):
@@ -207,6 +208,7 @@ def edges() -> Any:
     return futad.compile(EDGES, backend="interp")
 
 
+@pytest.mark.slow
 def test_a_matrix_that_is_not_positive_definite_has_nan_from_there_on():
     made = edges().factor(np.array([[4.0, 0, 0], [2, -1, 0], [1, 1, 5]]))
     np.testing.assert_array_equal(made[:, 0], [2, 1, 0.5])

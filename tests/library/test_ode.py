@@ -59,6 +59,7 @@ def exact(w: float, t1: float = 5.0, t0: float = 0.0, at: Any = None) -> Any:
     return made.sol(at).T if at is not None else made.y[:, -1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "order"), [("by_euler", 1), ("by_midpoint", 2), ("by_rk4", 4)])
 def test_fixed_steps_have_their_order(name, order):
     coarse, fine = (np.abs(getattr(program("interp"), name)(n, 2.0) - exact(2.0)).max() for n in (100, 200))
@@ -76,6 +77,7 @@ def check_values(backend: str) -> None:
     np.testing.assert_allclose(p.decays(3.0), np.exp(-3), atol=1e-10)
 
 
+@pytest.mark.slow
 def test_adaptive_steps_give_what_scipy_gives():
     check_values("interp")
 
@@ -87,6 +89,7 @@ def test_times_that_are_none_one_or_equal():
     np.testing.assert_array_equal(p.along(np.array([1.0, 1.0]), 2.0)[0], [[1, 0]] * 2)
 
 
+@pytest.mark.slow
 def test_too_many_steps_and_poles_are_failures():
     with pytest.raises(Error, match="all_times_reached"):
         program("interp").too_few(2.0)

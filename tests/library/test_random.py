@@ -170,6 +170,7 @@ def test_discrete(name):
     is_discrete_as(name, 20000)
 
 
+@pytest.mark.slow(apart=True)
 @needs_cc
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_ten_million_continuous(name):
@@ -177,6 +178,7 @@ def test_ten_million_continuous(name):
     is_continuous_as(name, 10**6 if "32" in name else 10**7)
 
 
+@pytest.mark.slow(apart=True)
 @needs_cc
 @pytest.mark.parametrize("name", DISCRETE)
 def test_ten_million_discrete(name):

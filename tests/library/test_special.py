@@ -33,6 +33,7 @@ def program() -> Any:
     return futad.compile(PROGRAM, "special", backend="c")
 
 
+@pytest.mark.slow
 @needs_cc
 def test_quantiles():
     p = program()

@@ -113,6 +113,7 @@ def values(name: str, params: tuple[float, ...], xs: Any, backend: str = "c") ->
     return np.asarray(getattr(program(backend), first)(*params, np.array(xs, kind)))
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("name", [*REALS, *INTEGERS])
 def test_values(name):
@@ -127,6 +128,7 @@ def slope(f: Callable[[float], Any], x: float) -> Any:
     return sum(w * (f(x + k * h) - f(x - k * h)) for k, w in weights.items()) / h
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("name", [*REALS, *INTEGERS])
 def test_gradients(name):
@@ -149,6 +151,7 @@ def test_gradients(name):
             np.testing.assert_allclose(got, wanted, rtol=1e-8, atol=1e-8, err_msg=f"{x} by {j}")
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_edges(backend):

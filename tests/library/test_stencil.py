@@ -123,6 +123,7 @@ entry main [n][m][p][q] (k: [p][q]f64) (x: [n][m]f64): f64 =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("border", [pytest.param(b, marks=[] if b == "reflect" else pytest.mark.slow) for b in BORDERS])
 def test_gradients_of_convolutions_are_correlations(border):
     """The adjoint of an image, in its middle, and that of each weight."""

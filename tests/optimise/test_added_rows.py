@@ -77,6 +77,7 @@ def test_failures_come_in_order():
     assert messages[0] == messages[1] and not fired
 
 
+@pytest.mark.slow
 @needs_cc
 def test_native_code_and_gradients():
     source = HEAD + "let y = " + TAKEN["computed"] + " in f64.sum (map (\\r -> f64.sum (map f64.sin r)) y)"

@@ -120,6 +120,7 @@ def without(text):
 FAST = [("ackermann", "interp"), ("each other", "interp")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("case", "backend"), slow_but(FAST, product(CASES, BACKENDS)))
 def test_values_and_derivatives(case, backend):
     text = CASES[case] + ENTRIES
@@ -161,6 +162,7 @@ entry gradient (n: i64) = vjp (g n) 1.5 1
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "backend"), slow_but([(3, "interp"), (1, "emulated")], product([1, 2, 3], BACKENDS)))
 def test_the_bound(d, backend):
     """d activations are there at once, and not one more."""

@@ -65,6 +65,7 @@ def backend_of(program: ir.Program, backend: str) -> Any:
     return c_backend(common(program, MULTICORE if backend == "multicore" else C), multicore=backend == "multicore")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "backend",
     ["interp", pytest.param("c", marks=pytest.mark.slow), pytest.param("multicore", marks=pytest.mark.slow),
@@ -118,6 +119,7 @@ def test_how_many_are_kept_is_a_sum():
     assert places(made("up_to_half", True)) and not places(made("last_of_sums", True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c"])
 def test_gradients(backend):
     """Against differences, and along a direction forwards and backwards."""

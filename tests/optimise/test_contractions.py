@@ -97,6 +97,7 @@ def close(made: Any, expected: Any) -> None:
 SEEDS = range(14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("backend", "seed"), slow_but([("c", 0), ("c", 3), ("multicore", 5)], product(["c", "multicore"], SEEDS))
 )
@@ -113,6 +114,7 @@ def test_random_convolutions(seed: int, backend: str) -> None:
         assert (forward * s).sum() == (bk * dk).sum() + (bx * dx).sum()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", slow_but([range(3)], [range(3), SEEDS]), ids=str)
 def test_most_of_them_are_contractions(seeds: range) -> None:
     with counting() as counts:
@@ -121,6 +123,7 @@ def test_most_of_them_are_contractions(seeds: range) -> None:
     assert counts["contractions"] >= 3 * len(seeds) <= counts["adjoint-contractions"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_but([0], [0, 3]))
 def test_devices_run_them_as_written(seed: int) -> None:
     source, shape = convolution(seed)
@@ -129,6 +132,7 @@ def test_devices_run_them_as_written(seed: int) -> None:
     close(made.main(*args), expected.main(*args))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_but([4], [1, 4, 6]))
 def test_in_range_and_in_order(seed: int) -> None:
     """With all accesses to memory looked at."""
@@ -150,6 +154,7 @@ def sizes_of(fun: Any, args: tuple[Any, ...]) -> list[int]:
 SHAPES = [(0, 5), (5, 0), (0, 0), (1, 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shape", "border"), slow_but([((0, 5), "zero"), ((1, 1), "wrap"), ((5, 0), "clamp")], product(SHAPES, BORDERS))
 )
@@ -166,6 +171,7 @@ def test_empty_images(border: str, shape: tuple[int, int]) -> None:
         close(a, b)
 
 
+@pytest.mark.slow
 def test_an_element_out_of_range_fails() -> None:
     source = """entry main [n] (k: [3]f64) (x: [n]f64): []f64 =
       tabulate n (\\i -> f64.sum (tabulate 3 (\\p -> k[p] * x[i + p])))"""
@@ -174,6 +180,7 @@ def test_an_element_out_of_range_fails() -> None:
             futad.compile(source, backend=backend).main(np.ones(3), np.ones(5))
 
 
+@pytest.mark.slow
 def test_not_finite() -> None:
     """An infinite element of the image is in the windows that have it, and in no others."""
     source, _ = convolution(0)
@@ -207,6 +214,7 @@ def test_the_construct(backwards: bool) -> None:
         close(run("main", args)[0], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_an_assertion_stays_before_what_it_guards(backend: str) -> None:
     """Also one that nothing beside it needs."""

@@ -56,6 +56,7 @@ def test_where_it_is_done(row: str) -> None:
     assert fires(program(body), INTERP) == 0
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("row", slow_but(["softmax", "overwritten"], ROWS))
 def test_equal_to_the_interpreter(row: str) -> None:
@@ -77,6 +78,7 @@ entry value [n][m] (xs: [n][m]f64): f64 =
 entry gradient [n][m] (xs: [n][m]f64): [n][m]f64 = vjp value xs 1"""
 
 
+@pytest.mark.slow
 def test_derivative_of_rows() -> None:
     """Exponentials that a return sweep needs are those of the sums, also where elements tie, are infinite or NaN."""
     assert fires(LOSS, C) > 0

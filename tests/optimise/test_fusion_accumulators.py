@@ -86,6 +86,7 @@ def test_as_the_interpreter(reference: Any, backend: str, name: str) -> None:
                 np.testing.assert_allclose(a, e, rtol=1e-10, atol=1e-10, err_msg=f"{entry} {n}")
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("name", [n for n in NAMES if n != "largest"])
 def test_differences(name: str) -> None:
@@ -100,6 +101,7 @@ def test_differences(name: str) -> None:
     assert dk == pytest.approx((value(u, k + h) - value(u, k - h)) / (2 * h), rel=1e-6)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_empty_and_not_a_number(reference: Any) -> None:
     program = futad.compile(TEXT + ENTRIES, backend="c")
@@ -109,6 +111,7 @@ def test_empty_and_not_a_number(reference: Any) -> None:
                 np.testing.assert_allclose(a, e, rtol=1e-12)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_what_lies_between_stays_between() -> None:
     """A nest does not move up past an assertion, nor past what its inputs are made of."""

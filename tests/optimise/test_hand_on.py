@@ -37,6 +37,7 @@ def mapped(body: str) -> str:
       loop (xs, ys) for i < n do unzip (map2 (\\x y -> {body}) xs ys)"""
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("row", slow_but(list(SCALARS)[::3], SCALARS))
 @pytest.mark.parametrize("form", [scalar, mapped])

@@ -36,6 +36,7 @@ def test_where_it_fires(name):
     assert min(counts["hoist-elements"], 1) == fires
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore", "emulated"]))
 def test_all_agree(backend):
     names = [name.replace(" ", "_") for name in NESTS]
@@ -54,6 +55,7 @@ def test_it_is_computed_once():
     assert "exp(" in str(compile_program(compile_text(TEXT.format(NESTS["cheap"][0].replace("s + 1", "f64.exp x")))))
 
 
+@pytest.mark.slow
 def test_what_would_fail_stays():
     nest = "map (\\x -> i64.sum (map (\\d -> x * (9 / d + 8 / d + 7 / d)) ds)) xs"
     text = f"entry main [n][m] (xs: [n]i64) (ds: [m]i64) = {nest}"
@@ -70,6 +72,7 @@ def _term(r: Random, depth: int) -> str:
     return "(" + f.replace("A", _term(r, depth - 1)).replace("B", _term(r, depth - 1)) + ")"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_but(range(3), range(25)))
 def test_random_nests(seed):
     """Nests with random terms of the elements: values and gradients as the interpreter's."""

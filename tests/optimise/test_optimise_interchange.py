@@ -91,6 +91,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> tuple[ir.Program, ir.P
     return few, others
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OUT)
 def test_loops_come_out(compiled: tuple[ir.Program, ir.Program], name: str) -> None:
     few, others = compiled

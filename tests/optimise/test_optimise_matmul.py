@@ -104,6 +104,7 @@ def _core_args(program: ir.Program, args: tuple) -> list:
     return [sizes[v] for v in fun.body.params[: fun.num_sizes]] + arrays
 
 
+@pytest.mark.slow
 def test_adjoints_summed_over_a_loop_are_added_in_place() -> None:
     head, body = "(a: [][]f64) (w: [][]f64)", "vjp (\\w -> f64.sum (flatten (loop h = a for _i < 9 do mm h w))) w 1"
     program = compile_program(compile_text(PRELUDE + _entry(head, body, (A, S))), check=True)

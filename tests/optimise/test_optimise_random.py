@@ -40,6 +40,7 @@ def check_passes(p: ir.Program, passes: list, args: list[object], want: list[obj
                 np.testing.assert_array_equal(x, y, err_msg=f"{what}, {f.__name__} ({k})")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", slow_but([0], range(4)))
 def test_random_programs(block):
     for seed in range(15 * block, 15 * block + 15):

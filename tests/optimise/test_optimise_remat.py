@@ -53,6 +53,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
+@pytest.mark.slow
 def test_only_sweeps_that_go_forward_compute_them(file: Path) -> None:
     """Forward, and again in each iteration of the outer loop's return sweep; not in the inner return sweep."""
     core = compile_program(load_program(str(file)))
@@ -62,6 +63,7 @@ def test_only_sweeps_that_go_forward_compute_them(file: Path) -> None:
     assert costly(before, "cheap") == costly(core, "cheap") == 0
 
 
+@pytest.mark.slow
 def test_the_gates_of_dlstm() -> None:
     core = compile_program(load_program(str(PROGRAMS / "dlstm.fut")))
     before = compile_program(load_program(str(PROGRAMS / "dlstm.fut")), stop_after="simplify-fused")
@@ -205,6 +207,7 @@ entry gradient [n][l][b] (ws: [l][b]f64) (xs: [n][b]f64): [l][b]f64 =
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"memory": "4kB"}, {"checkpoints": 3, "nest": False}])
 def test_nothing_more_is_saved_under_a_budget(options: dict[str, Any]) -> None:
     """The budget is what all of the loops keep.  Marks of sweeps are gone after the pass."""

@@ -116,6 +116,7 @@ def test_return_sweeps_do_not_run_inner_loops_again(file: Path, name: str) -> No
     assert [loops(e) for e in sweeps(devices, name)] == [1, 2]
 
 
+@pytest.mark.slow
 def test_dlstm() -> None:
     """Only the normaliser's exponential is left to the return sweep, once; what is saved has the sizes of the state."""
     core = common(load_program(str(PROGRAMS / "dlstm.fut")), C)
@@ -231,6 +232,7 @@ def test_rows_that_are_read_while_the_next_is_made(backend: str, name: str) -> N
                 assert abs(slope - bar[at]) < 1e-7 * max(1, abs(slope)), (name, m, n, k, at)
 
 
+@pytest.mark.slow
 def test_the_row_is_read_where_it_is() -> None:
     """The forward sweep reads the row itself; what it saves is what the return sweep then reads."""
     core = common(compile_text(ROWS, "rows.fut"), C, check=True)

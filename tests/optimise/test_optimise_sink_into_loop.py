@@ -60,6 +60,7 @@ def products_in_loops(p: ir.Program, name: str) -> int:
     return count(p.funs[name].body, False)
 
 
+@pytest.mark.slow
 def test_which_move(tmp_path: Path) -> None:
     file = tmp_path / "net.fut"
     file.write_text(TEXT)
@@ -68,6 +69,7 @@ def test_which_move(tmp_path: Path) -> None:
     assert moved == {"net_of": 1, "gradient": 0, "reversed": 0, "twice": 0, "later": 0, "fewer": 0, "overwritten": 0}
 
 
+@pytest.mark.slow
 def test_the_inputs_of_lstm() -> None:
     few, many = (common(load_program(str(PROGRAMS / "lstm.fut")), t) for t in (C, INTERP))
     assert (products_in_loops(few, "objective"), products_in_loops(many, "objective")) == (3, 2)

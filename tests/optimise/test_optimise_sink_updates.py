@@ -173,6 +173,7 @@ def test_answers(file: Path, name: str, backend: str) -> None:
                 np.testing.assert_allclose(a, e, rtol=1e-13, atol=1e-13)
 
 
+@pytest.mark.slow
 def test_rows_of_a_return_sweep_are_added_to_in_one_loop() -> None:
     """D-LSTM: what is read and written of both adjoints, where it lies."""
     benchmark = ROOT / "benchmarks" / "programs" / "dlstm.fut"
@@ -185,6 +186,7 @@ def test_rows_of_a_return_sweep_are_added_to_in_one_loop() -> None:
     assert loop.independent and sum(isinstance(s, ir.Store) for s in loop.body) == 11
 
 
+@pytest.mark.slow
 def test_rows_of_a_literal_are_computed_where_they_lie() -> None:
     """D-LSTM: of a layer's state, one row is a result too and is copied."""
     benchmark = ROOT / "benchmarks" / "programs" / "dlstm.fut"

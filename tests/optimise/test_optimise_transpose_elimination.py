@@ -79,6 +79,7 @@ def test_the_same_results(core: Program, name: str) -> None:
                     np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12, err_msg=f"{name} {n} {k}")
 
 
+@pytest.mark.slow
 def test_what_is_left(core: Program) -> None:
     after = eliminate_transposes(core)
     for name in ("apart", "records", "gradient"):
@@ -88,6 +89,7 @@ def test_what_is_left(core: Program) -> None:
         assert one["Map"] < before["Map"]
 
 
+@pytest.mark.slow
 def test_arguments_stay_as_they_are() -> None:
     """Loops begin with the rows of the caller's matrix, which they do not overwrite."""
     core = compile_program(compile_text(TEXT, "rows.fut"))

@@ -89,6 +89,7 @@ def test_failures_come_in_order(text):
     assert not fired
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_a_value_with_its_gradient_runs_each_loop_once(backend):

@@ -85,6 +85,7 @@ def test_where_it_fires(case, capfd):
         assert len(capfd.readouterr().err.splitlines()) == times * (1 + 5)  # once an activation
 
 
+@pytest.mark.slow
 def test_what_is_consumed_is_not_needed_again():
     """The array that is returned has been overwritten before: such a function stays as it is, and is right."""
     text = """
@@ -97,6 +98,7 @@ entry main (n: i64) = f (replicate n 5) 0
         np.testing.assert_array_equal(futad.compile(text, backend=backend).main(4), np.arange(4.0))
 
 
+@pytest.mark.slow
 def test_results_are_the_calls_own():
     text = """
 def f (n: i64) (x: f64): (f64, f64) = if n == 0 then (x, 2 * x) else let (a, b) = f (n - 1) (x + 1) in (b, a)

@@ -26,6 +26,7 @@ def cubes(x: f64["n"], scale: f64) -> f64:
     return scale * fnp.sum(x**3)
 
 
+@pytest.mark.slow
 def test_it_is_an_entry():
     assert isinstance(cubes, futad.Function) and cubes.entry.name == "cubes"
     assert cubes(X, 2) == 2 * (X**3).sum() and cubes(scale=1.0, x=X) == (X**3).sum()
@@ -70,6 +71,7 @@ def test_sizes_of_all_calls_are_one_compilation():
     assert [total(np.ones(n)) for n in (0, 1, 5)] == [0, 1, 5] and len(calls) == 1
 
 
+@pytest.mark.slow
 def test_it_pickles_in_another_process():
     gradient = futad.grad(cubes)
     code = "import pickle, sys, numpy; print(pickle.load(sys.stdin.buffer)(numpy.ones(2), 1.0).tolist())"
@@ -103,6 +105,7 @@ def layered(layer: Layer, pair: Pair, options: Options, both: tuple[f64["n"], f6
     return {"layer": layer, "pair": Pair(pair.one, both[1]), "both": (more["a"], state[0])}
 
 
+@pytest.mark.slow
 def test_structures_go_in_and_out():
     layer, pair = Layer(np.ones((2, 3)), np.zeros(2)), Pair(X, 2.0)
     made = layered(layer, pair, {"rate": 2.0, "steps": 1}, (X, 3.0), {"a": 5.0})
@@ -157,6 +160,7 @@ def cost(points: f64["n", "d"], centres: f64["k", "d"]):
     return fnp.sum(found["distance"]), found["place"]
 
 
+@pytest.mark.slow
 def test_functions_that_are_called_are_definitions():
     text = cost.source()
     assert text.index("def sqdist [d]") < text.index("def nearest [d][k]") < text.index("entry cost [n][d][k]")
@@ -226,6 +230,7 @@ def constructs(x: f64["n"], places: i64["n"], m: i64):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_constructs():
     x, places, m = np.array([0.5, -1.0, 2.0, 0.0]), np.array([1, 1, 7, 0]), 3
     made = constructs(x, places, m)
@@ -247,6 +252,7 @@ def test_constructs():
     np.testing.assert_allclose(made["outer"], np.outer(x, x))
 
 
+@pytest.mark.slow
 def test_derivatives_inside():
     @futad.function(backend="c")
     def newton(x: f64["n"], y: f64):
@@ -266,6 +272,7 @@ def test_derivatives_inside():
     np.testing.assert_allclose(back, 2 * X[::-1])
 
 
+@pytest.mark.slow
 def test_derivatives_of_loops_and_branches():
     @futad.function(backend="c")
     def steps(x: f64, n: i64) -> f64:

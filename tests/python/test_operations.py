@@ -134,6 +134,7 @@ def data(shape, seed=0):
     return x, y, rng.normal(size=shape[1]), np.float64(rng.normal())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_values_of_floats(shape):
     args = data(shape, sum(shape))
@@ -145,6 +146,7 @@ def test_values_of_floats(shape):
         np.testing.assert_allclose(made[named(name)], expected, rtol=1e-11, atol=1e-11, err_msg=name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS[1:])
 def test_backends_agree(backend):
     program = futad.compile(smooth.source(), backend=backend)
@@ -158,6 +160,7 @@ def test_backends_agree(backend):
 PARTS = [list(SMOOTH)[i::6] for i in range(6)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", range(6))
 def test_derivatives_of_floats(part):
     """The Jacobian of weighted sums of all results, by forward and reverse mode, against central differences."""
@@ -226,6 +229,7 @@ def whole(i: i64["n"], j: i64["n"], k: i32["n"], p: bool_["n"], q: bool_["n"], x
     return {named(n): fnp.asarray(f(fnp, i, j, k, p, q, x, s)) for n, f in WHOLE.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 5, 40])
 def test_values_and_types_of_integers_and_bools(n):
     rng = np.random.default_rng(n)
@@ -251,6 +255,7 @@ def edges(x: f64["n"], i: i64["n"]):
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_no_elements():
     made = edges(np.zeros(0), np.zeros(0, np.int64))
     empty = {n for n, v in made.items() if np.shape(v) == (0,)}
@@ -271,6 +276,7 @@ def test_ties_infinities_and_what_is_no_number():
         assert edges(np.array(y), np.zeros(2, np.int64))["logsumexp"] == special.logsumexp(y)
 
 
+@pytest.mark.slow
 def test_gradient_of_sort_and_extrema_at_ties():
     @futad.function(backend="c")
     def ranked(x: f64["n"]) -> f64:

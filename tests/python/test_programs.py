@@ -15,6 +15,7 @@ from futad.target import C
 from tests.support.paths import BENCHMARK_PROGRAMS
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_the_files(capsys):
     assert in_python.main(["--small", "--runs", "1", "--backend", "interp", "gmm", "lstm", "ode"]) == 0
     out = capsys.readouterr().out
@@ -36,6 +37,7 @@ def normal(program: ir.Program, entry: str) -> str:
     return re.sub(r"\b[A-Za-z_]\w*_\d+\b", lambda m: numbers.setdefault(m[0], f"v{len(numbers)}"), text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "which"), [("lse", 0), ("lse", 1), ("kmeans", 0), ("kmeans", 1), ("ode", 0)])
 def test_the_code_is_that_of_the_file(name, which):
     f, entry = PROGRAMS[name][which], PROGRAMS[name][2 + which]

@@ -56,6 +56,7 @@ def test_no_rule_applies_where_nothing_is_found(path):
     assert some
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", slow_but(["few_places"], ["forward_gradient", "few_places"]))
 def test_the_same_of_random_programs(kind):
     some = 0
@@ -67,6 +68,7 @@ def test_the_same_of_random_programs(kind):
     assert some > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NONE)
 def test_programs_of_other_things_are_not_gone_through(path):
     program = without_tangents(load_program(ROOT / path))

@@ -110,6 +110,7 @@ def test_values_are_those_without_the_rules(backend):
                 np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12, err_msg=f"{name} {n}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(list(FEWER)[::3], FEWER))
 def test_only_the_places_are_computed(name):
     without, with_rules = work(False, name, 40), work(True, name, 40)

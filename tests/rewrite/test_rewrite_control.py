@@ -39,6 +39,7 @@ def loops(source: str, name: str) -> int:
     return count(next(f for f in program.funs.values() if f.entry is not None and f.entry.name == name).body)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_same_results_without_the_loop(name: str) -> None:
     args = ENTRIES[name]

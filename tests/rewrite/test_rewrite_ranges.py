@@ -106,6 +106,7 @@ def test_no_check_is_dropped_that_could_fail(block):
     assert dropped >= 10
 
 
+@pytest.mark.slow
 def test_comparisons_are_decided_only_if_always_so():
     """Comparisons of random arithmetic keep their value."""
     for seed in range(80):

@@ -67,6 +67,7 @@ RIGHT = {"twice": TWICE, "factor": FACTOR, "scale": SCALE, "fuse": FUSE, "at bui
          "transposed": TRANSPOSED, "concat": SECOND, "row": ROW, "loop": LOOP}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["factor", "fuse", "loop"], RIGHT))
 def test_right_rules_pass(name):
     report = check_rule(text_rule(RIGHT[name]), 60)
@@ -198,6 +199,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", slow_but(["one-hot-bins/from zero"], CONDITIONS))
 def test_conditions_dropped_from_own_rules_are_found(name):
     own = next(r for r in own_rules() if r.name == CONDITIONS[name])
@@ -220,6 +222,7 @@ def test_a_rule_that_never_applies_is_not_right():
     assert not report.ok and report.counterexample is None and "applies in none" in str(report)
 
 
+@pytest.mark.slow
 def test_the_last_bit_on_demand():
     reassociated = text_rule(
         "rule r: let ?p: f64 = add(?a, ?b) let ?z = add(?p, ?c) "

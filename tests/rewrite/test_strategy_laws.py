@@ -96,6 +96,7 @@ def same(a: Strategy, b: Strategy, term: Stm) -> bool:
     return shown(a(term)) == shown(b(term))
 
 
+@pytest.mark.slow
 @given(plans, plans, plans, terms)
 def test_sequence_and_choice_are_monoids(a: Strategy, b: Strategy, c: Strategy, t: Stm) -> None:
     assert same(seq(id_, a), a, t) and same(seq(a, id_), a, t)
@@ -105,6 +106,7 @@ def test_sequence_and_choice_are_monoids(a: Strategy, b: Strategy, c: Strategy, 
     assert seq(fail, a)(t) is None and same(choice(id_, a), id_, t)
 
 
+@pytest.mark.slow
 @given(plans, terms)
 def test_try_is_choice_with_id_and_all_keeps_units(s: Strategy, t: Stm) -> None:
     assert same(try_(s), choice(s, id_), t)
@@ -114,6 +116,7 @@ def test_try_is_choice_with_id_and_all_keeps_units(s: Strategy, t: Stm) -> None:
         assert some(s)(t) is None
 
 
+@pytest.mark.slow
 @given(plans, terms)
 def test_traversals_are_their_recursive_definitions(s: Strategy, t: Stm) -> None:
     assert same(topdown(s), fix(lambda x: choice(s, one(x))), t)
@@ -127,6 +130,7 @@ def places(stms: object) -> list[float]:
     return out
 
 
+@pytest.mark.slow
 @given(terms)
 def test_normal_forms_are_reached_and_are_the_same(t: Stm) -> None:
     for s in (halve, choice(third, halve)):
@@ -138,6 +142,7 @@ def test_normal_forms_are_reached_and_are_the_same(t: Stm) -> None:
             assert shown(outer) == shown(inner)
 
 
+@pytest.mark.slow
 @given(terms)
 def test_outer_places_come_before_inner_ones(t: Stm) -> None:
     mark = Strategy("mark", lambda stm, ctx: [op("neg", -1.0)])
@@ -150,6 +155,7 @@ def _second(t: Stm) -> bool:
     return isinstance(t.exp, ir.If) and bool(t.exp.lambdas()[1].stms)
 
 
+@pytest.mark.slow
 @given(terms, hs.integers(0, 5))
 def test_limit_bounds_the_applications_of_a_run(t: Stm, most: int) -> None:
     calls = []

@@ -385,6 +385,7 @@ def test_thresholds_on_a_full_disk(small: Path, monkeypatch: pytest.MonkeyPatch)
     assert left_in(small) == ["cache/tuned/card.json", "filling"]
 
 
+@pytest.mark.slow
 def test_a_private_folder_goes_with_the_process_that_made_it(tmp_path: Path) -> None:
     """Not with one that was forked from it."""
     text = """

@@ -117,6 +117,7 @@ def test_it_is_swept_once_an_hour_when_something_is_built(own: Path, monkeypatch
     assert set(sweep.contents(own).entries) == {*KEYS[4:6]} and (own / ".swept").exists()
 
 
+@pytest.mark.slow
 def test_a_builder_that_waits_for_a_lock_that_is_swept(own: Path) -> None:
     """It notices that the file it waited for is gone, and makes another."""
     place = own / "00"

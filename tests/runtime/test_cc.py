@@ -60,6 +60,7 @@ def test_second_build_comes_from_the_cache(own_cache: Path, monkeypatch: pytest.
     assert len(entries(own_cache, ".so")) == 1
 
 
+@pytest.mark.slow
 @needs_cc
 def test_everything_that_matters_is_in_the_key(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = counting(monkeypatch)
@@ -222,6 +223,7 @@ def test_rejected_source_leaves_nothing(own_cache: Path) -> None:
     assert entries(own_cache, ".so") == []
 
 
+@pytest.mark.slow
 @needs_cc
 def test_math_is_vectorised() -> None:
     """On glibc, loops over the elementary functions call the vector library."""
@@ -260,6 +262,7 @@ def test_digest_separates_its_parts() -> None:
     assert cache.digest("ab", "c") != cache.digest("a", "bc") != cache.digest("abc")
 
 
+@pytest.mark.slow
 def test_a_compiler_that_takes_long_is_told_of(tmp_path, monkeypatch, capsys):
     slow = tmp_path / "slow-cc"
     slow.write_text("#!/bin/sh\nsleep 0.3\n")
@@ -273,6 +276,7 @@ def test_a_compiler_that_takes_long_is_told_of(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().err == "futad: compiling with slow-cc; the result is kept for the next time\n"
 
 
+@pytest.mark.slow
 @needs_cc
 def test_levels_of_optimisation(own_cache, monkeypatch):
     monkeypatch.setenv("FUTAD_OPT", "1")
@@ -287,6 +291,7 @@ def test_levels_of_optimisation(own_cache, monkeypatch):
         futad.compile("entry f (x: f64) = x").f(1.0)  # not run on the interpreter instead
 
 
+@pytest.mark.slow
 @needs_cc
 def test_the_compiler_of_a_package_is_the_last_resort(tmp_path, monkeypatch):
     gcc = shutil.which(cc.find_compiler().command[0])

@@ -34,6 +34,7 @@ def total_inputs(n: int) -> tuple[np.ndarray, np.ndarray, list[object]]:
     return x, out, [np.int64(n), x, out]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_block_sum(seed: int | None) -> None:
     x, out, args = total_inputs(5000)
@@ -121,6 +122,7 @@ def words() -> EmulatedModule:
     return EmulatedModule(WORDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [None, 3])
 def test_warp_operations(words: EmulatedModule, seed: int | None) -> None:
     x, y, votes = np.zeros((4, 64), "int32"), np.zeros(64), np.zeros((4, 64), "uint32")
@@ -139,6 +141,7 @@ def test_warp_operations(words: EmulatedModule, seed: int | None) -> None:
     np.testing.assert_array_equal(votes[3], t.reshape(4, 16).sum(axis=1).repeat(16))
 
 
+@pytest.mark.slow
 def test_without_assembly(monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch of other processors."""
     monkeypatch.setattr(emulated, "_FLAGS", [*emulated._FLAGS, "-DFUTAD_EMU_PORTABLE"])
@@ -188,6 +191,7 @@ def test_blocks_that_wait_for_later_ones(words: EmulatedModule) -> None:
     assert flags.all()
 
 
+@pytest.mark.slow
 def test_seeds_decide_the_order() -> None:
     """Which block's thread comes last differs between seeds, and does not for one seed."""
     module = EmulatedModule(
@@ -274,6 +278,7 @@ def test_thread_sanitizer() -> None:
         EmulatedModule(blocks, sanitize="thread").launch("total", 2, 256, 0, args)
 
 
+@pytest.mark.slow
 def test_pieces_of_one_array_under_a_sanitizer() -> None:
     """Views share their array's copy, so that what is written through one is there in the others."""
     module = EmulatedModule(
@@ -286,6 +291,7 @@ def test_pieces_of_one_array_under_a_sanitizer() -> None:
     np.testing.assert_array_equal(arena[:10], np.arange(10))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="mappings are counted on Linux")
 def test_programs_keep_few_mappings() -> None:
     """A process may have 65,530; a block of 1,024 threads has a stack and a guard for each while it runs."""

@@ -276,6 +276,7 @@ def test_worker_has_short_slices(pool: ctypes.CDLL, request: pytest.FixtureReque
     assert pool.slice() == (0 if portable else 100_000)
 
 
+@pytest.mark.slow
 def test_programs_share_one_pool(pool: ctypes.CDLL) -> None:
     others = [build_library(f"{SOURCE}int other{k};\n", threads=True, flags=["-O1"]) for k in range(2)]
     for library in others:

@@ -469,6 +469,7 @@ def arrays(draw):
     return prim, np.array(flat, prim.dtype).reshape(shape)
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(arrays())
 def test_values_survive_both_formats(case):
@@ -481,6 +482,7 @@ def test_values_survive_both_formats(case):
         assert np.array_equal(value.at_type(prim), a, equal_nan=prim.is_float)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(arrays())
 def test_the_binary_format_is_the_public_one(case):

@@ -111,6 +111,7 @@ def peak(data: bytes) -> tuple[float, float]:
     return kept, most
 
 
+@pytest.mark.slow
 def test_memory_of_reading() -> None:
     n = 100_000
     kept, most = peak(binary_bytes(np.arange(n, dtype=np.float64)))

@@ -100,6 +100,7 @@ def test_errors_are_the_same(program: Any, args: list[Any]) -> None:
     assert type(got.value) is type(want.value) and str(got.value) == str(want.value)
 
 
+@pytest.mark.slow
 def test_numbers_that_are_sizes(program: Any) -> None:
     assert program.sized(2, -5, np.ones(2)) == -3.0
     assert program.sized(np.int64(0), 4, np.ones(0)) == 4.0

@@ -46,6 +46,7 @@ STAYS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
 def test_assertions(backend: str) -> None:
     program = futad.compile(PROGRAM, backend=backend, check=True)

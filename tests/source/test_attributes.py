@@ -64,6 +64,7 @@ def kernels(program: Program, name: str) -> list[str]:
     return [line.split()[1] for line in report(prepared(alone(program, name)), why=False).splitlines()]
 
 
+@pytest.mark.slow
 def test_sequential_constructs_are_loops(compiled: Program) -> None:
     for name in ("mapped", "reduced", "scanned", "fused", "argmax", "pairs", "nested"):
         assert regions(compiled, name) == 0, name
@@ -142,6 +143,7 @@ def leaves(x: object) -> list:
     return [y for part in x for y in leaves(part)] if isinstance(x, tuple) else [x]
 
 
+@pytest.mark.slow
 def test_functions_of_a_higher_rank_than_every_entry() -> None:
     # Results of entries are as far apart as those of the greatest rank that a caller sees.
     text = """

@@ -72,6 +72,7 @@ def test_numpy_arrays(backend: str) -> None:
     alike(prog.flip(PLAIN), ~PLAIN)  # after a call that made a copy
 
 
+@pytest.mark.slow
 @needs_cc
 def test_dlpack() -> None:
     """Of a library whose arrays are in CPU memory."""
@@ -88,6 +89,7 @@ def test_dlpack() -> None:
     alike(prog.flip(Given()), ~PLAIN)
 
 
+@pytest.mark.slow
 @needs_cxx
 @pytest.mark.parametrize("kind", [Foreign, Tensor])
 def test_device_arrays(kind: type[Foreign], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,6 +179,7 @@ int main(void) {
 """
 
 
+@pytest.mark.slow
 @needs_cc
 def test_libraries(tmp_path: Path) -> None:
     (tmp_path / "b.fut").write_text(SOURCE)

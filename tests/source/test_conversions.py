@@ -82,6 +82,7 @@ entry {t}_fwd (xs: []{t}) (ns: []i32) = jvp (uncurry (map2 {t}.ldexp)) (xs, ns) 
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["interp", "c", "emulated"])
 def test_ldexp(backend: str) -> None:
     """Rounded once, also where 2^n alone leaves the type; the exponent, an integer, has no derivative."""

@@ -79,6 +79,7 @@ entry main [n] (k: i64) (xs: [n]i64) = f (\\x -> x * k) xs
     assert futad.compile(text, backend="interp").main(2, [1, 2, 3]) == 12
 
 
+@pytest.mark.slow
 def test_unbounded_instances_are_an_error():
     text = """
 def f x h (n: i64): i64 = if n == 0 then 0 else f (h x) h (n - 1)

@@ -47,6 +47,7 @@ def test_negative(backend: str) -> None:
         assert e.value.span is not None and e.value.span.line == line_of(entry, SOURCE), entry
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_too_large(backend: str) -> None:
     program = futad.compile(PRODUCTS, "sizes.fut", backend=backend)

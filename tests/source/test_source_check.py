@@ -274,6 +274,7 @@ def test_imports(tmp_path) -> None:  # type: ignore[no-untyped-def]
     assert latin.value.span is not None and (latin.value.span.line, latin.value.span.col) == (2, 4)
 
 
+@pytest.mark.slow
 def test_five_hundred_lines_check_quickly() -> None:
     block = """
 def f{i} [n][m] (xs: [n][m]f64) (w: [m]f64) : [n]f64 =

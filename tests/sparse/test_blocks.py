@@ -89,6 +89,7 @@ def test_other_indices_are_other_columns(prog: Program) -> None:
             made.pattern(args[0], np.array([0, 0, wrong, 0, 0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gathered", "turned", "iterated"])
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 def test_backends_agree(name: str, backend: str) -> None:
@@ -113,6 +114,7 @@ def test_bound_arguments(prog: Program) -> None:
     assert BLOCKS in made.report
 
 
+@pytest.mark.slow
 def test_bundle_adjustment_is_what_its_seeds_by_hand_give() -> None:
     program = futad.load(Path(ROOT) / "benchmarks" / "programs" / "ba.fut", backend="c")
     n, m, p = 3, 7, 20

@@ -38,6 +38,7 @@ def prog() -> Program:
     return futad.compile(SOURCE, backend="interp")
 
 
+@pytest.mark.slow
 def test_a_chain_has_three_colours_however_long_it_is() -> None:
     chain = futad.compile(SOURCE, backend="c").chain
     made = futad.sparse_hessian(chain)
@@ -51,6 +52,7 @@ def test_a_chain_has_three_colours_however_long_it_is() -> None:
     assert np.allclose(h @ v, futad.hvp(chain, (x,), (v,))[0], rtol=1e-12, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_dense_row_of_a_hessian_is_found_in_its_column(prog: Program) -> None:
     made = futad.sparse_hessian(prog.arrow)
     x = np.arange(1.0, 80.0)
@@ -58,6 +60,7 @@ def test_a_dense_row_of_a_hessian_is_found_in_its_column(prog: Program) -> None:
     assert made.report == "2 colours, forward over reverse" and made(x).nnz == 3 * 79 - 2
 
 
+@pytest.mark.slow
 def test_a_stencil_takes_as_many_directions_as_it_reads(prog: Program) -> None:
     made = futad.sparse_jacobian(prog.torus)
     a = np.random.default_rng(0).normal(size=(12, 8))
@@ -84,6 +87,7 @@ def test_records_tuples_and_integers_have_the_order_of_the_types(prog: Program) 
         made(w, np.array([4]), s)
 
 
+@pytest.mark.slow
 def test_where_comparisons_decide_the_pattern_is_found_again(prog: Program) -> None:
     made = futad.sparse_jacobian(prog.chosen)
     for x in ([-1.0, 2, 3, -4], [1.0, -2, -3, 4], [-1.0, 2, 3, -4]):
@@ -95,6 +99,7 @@ def test_where_comparisons_decide_the_pattern_is_found_again(prog: Program) -> N
     assert "found at each point" in made.report
 
 
+@pytest.mark.slow
 def test_few_dense_rows_are_taken_in_reverse(prog: Program) -> None:
     made = futad.sparse_jacobian(prog.rows, (0, 1))
     x, y = np.random.default_rng(0).normal(size=(2, 700))
@@ -173,6 +178,7 @@ def test_what_cannot_be_done_is_said(prog: Program) -> None:
         made([1.0], 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", slow_but(range(12), range(200)))
 def test_random_programs(seed: int) -> None:
     assert found(seed) == ""

@@ -10,9 +10,11 @@ import ctypes
 import sys
 import types
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
+from futad.runtime import deviceprogram
 from futad.runtime.device import EmulatedDevice
 from tests.support.fake_card import (
     Array,
@@ -96,7 +98,11 @@ class _Function:
 
 
 def install(monkeypatch: Any, card: Card) -> Card:
-    """Put a CuPy that drives `card` into `sys.modules`, and compile kernels for the CPU."""
+    """Put a CuPy that drives `card` into `sys.modules`, and compile kernels for the CPU.
+
+    Programs on other cards, which may be lost for good, are not waited for.
+    """
+    monkeypatch.setattr(deviceprogram, "_programs", WeakSet())
 
     def count() -> int:
         if card.status:

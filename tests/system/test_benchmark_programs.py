@@ -85,6 +85,7 @@ def test_gmm_far_points(backend: str) -> None:
     assert_close(p.gradient(*args), cf.gmm_gradient(*args))
 
 
+@pytest.mark.slow
 @needs_cc
 @needs_adbench
 @pytest.mark.parametrize("backend", ["c", "multicore"])

@@ -70,6 +70,7 @@ def test_cpu_two_threads(tmp_path: Path) -> None:
     assert "rows with enough work miss the limit" in done.stdout
 
 
+@pytest.mark.slow
 def test_cpu_usage() -> None:
     assert run("cpu.py", "--threads", "0").returncode == 2
 
@@ -91,6 +92,7 @@ def test_iterations() -> None:
     assert order == list("aabbcc") * 5
 
 
+@pytest.mark.slow
 def test_more_iterations() -> None:
     """Short runs are repeated for so long, up to a number of rounds."""
     assert len(cpu.interleaved(5, {"a": lambda: None}, 2, 60)["a"]) == cpu.MOST
@@ -138,6 +140,7 @@ def test_peers(library: str) -> None:
     assert seen == set(module.MAKERS)
 
 
+@pytest.mark.slow
 def test_published_figures() -> None:
     """Each is of a row that `cpu.py` measures, and shrinks as the machine gets faster."""
     named = {(f.case, f.size) for f in published.FIGURES}
@@ -240,6 +243,7 @@ def test_calls_at_once_that_fail() -> None:
 # --- report.py ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_report(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     rows = []

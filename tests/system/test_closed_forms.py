@@ -66,6 +66,7 @@ def test_unpack_icf_goes_column_by_column() -> None:
     np.testing.assert_allclose(q, [[[1, 0, 0], [10, 2, 0], [20, 30, 3]]], rtol=1e-15)
 
 
+@pytest.mark.slow
 def test_lstm() -> None:
     args = lstm_args(3)
     for i, g in enumerate(cf.lstm_gradient(*args)):

@@ -227,6 +227,7 @@ REAL_FILES: list[tuple[str, Callable[[Path], Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.slow
 @needs_adbench
 @pytest.mark.parametrize("name, read, shapes", REAL_FILES, ids=[f[0] for f in REAL_FILES])
 def test_real_files(name: str, read: Callable[[Path], Any], shapes: dict[str, Any]) -> None:
@@ -236,6 +237,7 @@ def test_real_files(name: str, read: Callable[[Path], Any], shapes: dict[str, An
         assert (value if value is None else value.shape) == shape
 
 
+@pytest.mark.slow
 @needs_adbench
 @pytest.mark.parametrize("variant", ["simple_small", "complicated_small", "complicated_big"])
 def test_real_hand_model(variant: str) -> None:

@@ -15,6 +15,7 @@ PLACES = ("", "futad", "docs", "kernels", "benchmarks", "benchmarks/programs", "
 ELSEWHERE = {"OUT.h", "futad/kernels", "futad/datasets"}  # what a command writes; folders where futad is installed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_exist(page: Path) -> None:
     text = page.read_text()

@@ -78,6 +78,7 @@ def test_what_a_transformation_brings(left_out):
     assert [line.split()[:2] for line in done.stdout.splitlines()] == [["rosenbrock", w] for w in ("value", "gradient")]
 
 
+@pytest.mark.slow
 def test_what_is_left_out_has_a_name():
     for wrong in ("nothing", "no such"):
         command = [sys.executable, str(BENCHMARKS / "without.py"), wrong, "rosenbrock", "--size", "0.01"]

@@ -96,6 +96,7 @@ def test_counts_within():
     assert dict(outer) == {"a": 1, "b": 1} and dict(inner) == {"a": 2}
 
 
+@pytest.mark.slow
 def test_the_numbers_are_those_of_the_programs(folder):
     names, found = count(programs([folder]))
     assert names == [str(folder / "rows.fut"), str(folder / "sums.fut")]
@@ -110,6 +111,7 @@ def test_the_numbers_are_those_of_the_programs(folder):
     assert set(found) == {t.name for t in DECLARED.values() if t.fires}
 
 
+@pytest.mark.slow
 def test_a_transformation_of_few_programs_has_a_reason(monkeypatch, folder):
     counted = count(programs([folder]))  # imports what declares them
     monkeypatch.setattr(DECLARED["fusion"], "worth", "programs are written as maps; 2 times as fast")
@@ -147,6 +149,7 @@ def test_a_program_that_a_backend_refuses_is_counted_up_to_there(monkeypatch):
     assert count([("p", whole)])[1]["fusion"].programs() == {"p": 3}
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path, monkeypatch, capfdbinary, folder):
     futad = Runner(tmp_path, monkeypatch, capfdbinary)
     done = futad("dev", "--fires", str(folder))

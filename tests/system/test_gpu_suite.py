@@ -151,6 +151,7 @@ def test_a_program_unlike_the_interpreter_is_found(tmp_path: Path) -> None:
         assert says in (gpu_stage.unlike(other, reference, case) or "")
 
 
+@pytest.mark.slow
 def test_without_a_card_it_says_so() -> None:
     """Whatever is missing here (CuPy, a driver, a card), and what runs without; no traceback."""
     from futad.backend.cuda import open_device

@@ -61,6 +61,7 @@ def compiler() -> dict[str, set[str]]:
     return dependencies(ROOT)
 
 
+@pytest.mark.slow
 def test_no_module_imports_itself_by_way_of_others() -> None:
     assert len(compiler()) > 300 and "futad.core.types" in compiler()["futad.core.ir"]
     assert circles(compiler()) == set()
@@ -70,6 +71,7 @@ def test_no_two_folders_import_each_other() -> None:
     assert folders(compiler()) == set()
 
 
+@pytest.mark.slow
 def test_types_are_not_silenced() -> None:
     """What the types do not say is said by a better type, or asserted; a module that a system may lack has none."""
     ignored = [f"{p.relative_to(ROOT)}: {line}" for p in sorted(ROOT.rglob("*.py"))

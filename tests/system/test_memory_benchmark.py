@@ -87,6 +87,7 @@ def test_table_of_applications() -> None:
     assert "ok     nest, l = 13 and 53: largest relative error" in done.stdout
 
 
+@pytest.mark.slow
 def test_unknown_application() -> None:
     done = command("seeds", "--only", "fish")
     assert done.returncode == 1 and done.stderr.startswith("no application is called 'fish'; there are: nest, bessel")

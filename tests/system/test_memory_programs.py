@@ -37,6 +37,7 @@ def check_gradients(f: Callable[..., float], args: Sequence[Array], gradients: S
         close((g * v).sum(), (at(1e-5) - at(-1e-5)) / 2e-5, 1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_bessel(backend: str) -> None:
     p = program("bessel", backend)
@@ -48,6 +49,7 @@ def test_bessel(backend: str) -> None:
     assert p.value(2, z[:0]).shape == p.gradient(2, z[:0]).shape == (0,)
 
 
+@pytest.mark.slow
 def test_bessel_keeps_nothing() -> None:
     """Its terms are undone; that changes the derivative by round-off alone."""
     z = np.linspace(0.5, 5, 7)
@@ -135,6 +137,7 @@ def ours() -> set[tuple[int, int]]:
     return {(a, b) for a, b in outer | inner | {(i, i + 5) for i in range(5)}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_graph_embedding(backend: str) -> None:
     assert cycles(ours()) == cycles(edges()) and degrees(ours()) == [3] * 10
@@ -170,6 +173,7 @@ def flow_loss(*args: Array) -> float:
     return float((0.5 * ((a * a).sum(1) + (b * b).sum(1)) - logs).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reversible", [None, True])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_normalizing_flow(backend: str, reversible: bool | None) -> None:
@@ -195,6 +199,7 @@ def training_loss(rates: Array, decays: Array, w: Array, x: Array, y: Array, hel
     return float((np.logaddexp(0, z) - held_y * z).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reversible", [None, True])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_hyperparameters(backend: str, reversible: bool | None) -> None:
@@ -210,6 +215,7 @@ def test_hyperparameters(backend: str, reversible: bool | None) -> None:
         assert "undone iteration by iteration" in p.explain_memory()
 
 
+@pytest.mark.slow
 def test_training_that_cannot_be_undone() -> None:
     """Without momentum the velocity before a step is lost: the gradient is refused, not wrong."""
     p = futad.load(BENCHMARK_PROGRAMS / "hypersgd.fut", backend="interp", reversible=True)

@@ -74,6 +74,7 @@ def test_bundle_adjustment(backend: str, sizes: tuple[int, int, int]) -> None:
     close(dense(starts, columns, values, 11 * n + 3 * m + count), af.ba_jacobian(*args))
 
 
+@pytest.mark.slow
 @needs_cc
 @needs_adbench
 def test_bundle_adjustment_on_real_data() -> None:
@@ -143,6 +144,7 @@ def test_hand_that_does_not_iteration(backend: str) -> None:
     close(objective, af.hand_errors(model, triangles, which, points, theta, None))
 
 
+@pytest.mark.slow
 @needs_cc
 @needs_adbench
 @pytest.mark.parametrize("variant", ["simple_small", "complicated_small"])
@@ -190,6 +192,7 @@ def test_dlstm(backend: str, sizes: tuple[int, int, int]) -> None:
     dlstm_check(program("dlstm", backend), tuple(r.normal(size=s) for s in shapes))
 
 
+@pytest.mark.slow
 @needs_cc
 @needs_adbench
 def test_dlstm_on_real_data() -> None:
@@ -220,6 +223,7 @@ def test_llsq(backend: str, m: int, n: int) -> None:
     close(p.gradient(x, n), -powers.T @ residual, 1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", THREADS)
 def test_lse(backend: str) -> None:
     x = 300 * np.random.default_rng(7).normal(size=50)

@@ -55,6 +55,7 @@ def folder_of(page: str, folder: Path) -> None:
             shutil.copy(BENCHMARK_PROGRAMS / name, folder)
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize("page", with_blocks("python"))
 def test_python(page, tmp_path, monkeypatch, capsys):
@@ -83,6 +84,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @needs_cc
 @pytest.mark.parametrize(("page", "line"), COMMANDS)
 def test_commands(page, line, tmp_path):

@@ -117,6 +117,7 @@ def broken(program: ir.Program, _target: Target) -> ir.Program:
     return ir.map_bodies(program, lambda f: ir.Lambda(f.params, f.stms, (Var("lost", I64),) * len(f.result)))
 
 
+@pytest.mark.slow
 def test_a_pass_is_added_by_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
     monkeypatch.setattr(pipeline, "PASSES", [*pipeline.PASSES, Pass("mark", marked, lambda t: t.code == "c")])
     trace = Trace()

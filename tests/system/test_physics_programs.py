@@ -107,6 +107,7 @@ def test_few_lookups(lookups: int) -> None:
         assert gradient.shape == args[1].shape and gradient.any() == bool(lookups)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_lookups_draw_materials_as_their_shares_say() -> None:
     """Total density by material, where the only nuclide's cross sections are all 1/5."""
@@ -123,7 +124,7 @@ def test_lookups_draw_materials_as_their_shares_say() -> None:
     assert np.abs(counted / lookups - shares).max() < 4 * np.sqrt(0.25 / lookups)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("steps", [0, 1, 3])
 def test_lbm(backend: str, steps: int) -> None:

@@ -24,14 +24,14 @@ def test_there_are_enough() -> None:
     assert len(PROGRAMS) >= 45
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_cases(path: Path, backend: str) -> None:
     check_cases(path, PROGRAMS, GROUPS, backend)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
 @pytest.mark.parametrize("path", PROGRAMS, ids=IDS)
 def test_every_value(path: Path, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,7 @@ def public() -> dict[str, object]:
     return found | {f"futad.errors.{x.__name__}": x for x in known}
 
 
+@pytest.mark.slow
 def test_the_page_has_every_public_name_and_no_other():
     names = public().keys() | {f"futad.{m}.{n}" for m in MODULES for n in offered(m)}
     assert {"futad.grad", "futad.scipy.minimize", "futad.testing.check_grads", "futad.errors.ShapeError"} <= names

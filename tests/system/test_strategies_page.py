@@ -28,6 +28,7 @@ def test_programs_of_the_page(tmp_path, monkeypatch, capsys):
     assert program.main(3.0) == 9.0 and program.trace.hits["mul_self"] == 1
 
 
+@pytest.mark.slow
 def test_rules_of_the_page_are_rules():
     from futad import strategies
 

@@ -93,6 +93,7 @@ def breaks(stm: ir.Stm, ctx: Any) -> list[ir.Stm] | None:
     raise KeyError("oops")
 
 
+@pytest.mark.slow
 def test_a_rule_in_python_is_applied_inside_scopes_where_the_schedule_says() -> None:
     d = s.default()
     text = "entry f (xs: []f64) = map (\\x -> x * x) xs\nentry g (x: f64) = x * x"
@@ -123,6 +124,7 @@ def _turned(stm: ir.Stm, ctx: Any) -> list[ir.Stm] | None:
     return [ir.Stm(stm.pat, ir.Op("mul", e.args[::-1]))] if isinstance(e, ir.Op) and e.op == "mul" else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("strategy", "cause"),
     [
@@ -143,6 +145,7 @@ def test_a_schedule_is_a_schedule_or_its_text() -> None:
         futad.compile(TEXT, schedule="without fus\n")
 
 
+@pytest.mark.slow
 def test_the_key_of_what_was_compiled_covers_the_schedule() -> None:
     d = s.default()
     keys = {aot_cache.key_of({"p.fut": TEXT}, "c", None, x) for x in (None, d, d.without("hoist"))}
@@ -158,6 +161,7 @@ def test_nests_are_named_by_the_line_they_come_from() -> None:
     assert found == [("p.fut:4", "value", 0), ("p.fut:5", "value", 1), ("p.fut:7", "gradient", 0)]
 
 
+@pytest.mark.slow
 def test_a_nest_is_forced_forbidden_and_tuned() -> None:
     plain = source("")
     jammed = source('nest "p.fut:4": jam(2)')
@@ -187,6 +191,7 @@ def test_what_is_impossible_is_an_error_with_the_reason(asked: str, cause: str) 
         source(asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program", slow_but(["ode"], ["ba", "ode", "gmm", "lbm", "det"])
 )
@@ -290,6 +295,7 @@ def test_dev_prints_schedules(run: Runner) -> None:
     assert "pass accs" not in run("dev", "p.fut", "--schedule", "-b", "interp").out
 
 
+@pytest.mark.slow
 def test_what_is_printed_for_a_backend_runs_on_it(run: Runner) -> None:
     run.file("c.sched", run("dev", "p.fut", "--schedule", "-b", "c").out)
     text = "entry gradient [n] (xs: [n]f64) = vjp (\\xs -> f64.sum (map (\\x -> x * x) xs)) xs 1"
@@ -307,6 +313,7 @@ def test_dev_traces_rules(run: Runner) -> None:
     assert re.search(form, shown, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_commands_take_schedules(run: Runner) -> None:
     assert run("run", "p.fut", "-e", "gradient", "-b", "interp", "--strategy", "own.sched", stdin="[1.0, 2.0]").out == (
         "[2.0f64, 4.0f64]\n"

@@ -75,6 +75,7 @@ def test_derivatives_are_those_by_dual_numbers(task: Task) -> None:
     assert done.programs == len(task.programs) and done.calls
 
 
+@pytest.mark.slow
 def test_dual_numbers_find_what_both_modes_have_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """A rule that forward and reverse mode share: they agree, and at ties no difference tells."""
     from futad.ad.rules import scalar
@@ -96,7 +97,7 @@ SAMPLE = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @needs_cc
 @pytest.mark.parametrize("task", SAMPLE, ids=lambda t: f"{t.backend}-{t.programs[0][0]}-{t.programs[0][1]}")
 def test_sample(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,6 +140,7 @@ def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
         compile_text(path.read_text(), path.name)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_rounding_is_no_finding() -> None:
     # Rotations by angles that are what was rotated before: in f32 nothing is left of the inputs' digits.

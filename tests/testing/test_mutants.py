@@ -32,19 +32,19 @@ def test_every_condition_is_found_or_known_to_be_open():
 
 
 def test_each_recorded_program_is_there():
-    """Strings of tests are found by their lines, which edits above them change."""
+    """Strings of tests are found by their digests."""
     gone = []
     for program in set(records.recorded().values()):
-        path, _, line = program.partition(":")
+        path, _, name = program.partition(":")
         if mutants.is_test(program):
             continue
         file = ROOT / path
-        if not file.exists() or (line and line not in {str(at) for at, _ in texts(file)}):
+        if not file.exists() or (name and name not in {each for each, _ in texts(file)}):
             gone.append(program)
-    assert gone == [], "look for the lines, or write the list anew: python -m futad.testing.mutants --record"
+    assert gone == [], "write the list anew: python -m futad.testing.mutants --record"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("part", range(PARTS))
 def test_each_recorded_mutant_is_found(part):
     """By the program that found it first; FUTAD_MUTANTS=all for all of them, else every fifth."""
@@ -57,6 +57,7 @@ def test_each_recorded_mutant_is_found(part):
     assert [o.shown(known[o.condition]) for o in outcomes if o.found is None] == []
 
 
+@pytest.mark.slow
 def test_a_program_without_a_mutant_has_nothing_to_find(tmp_path):
     file = tmp_path / "sum.fut"
     file.write_text("entry main [n] (xs: [n]f64) : f64 = f64.sum (map (* 2) xs)\n")
@@ -65,6 +66,7 @@ def test_a_program_without_a_mutant_has_nothing_to_find(tmp_path):
     assert len(item.calls) >= 4
 
 
+@pytest.mark.slow
 def test_a_record_that_tries_nothing_is_told(tmp_path):
     file = tmp_path / "sum.fut"
     file.write_text("entry main [n] (xs: [n]f64) : f64 = f64.sum (map (* 2) xs)\n")

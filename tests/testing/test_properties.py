@@ -148,6 +148,7 @@ def test_backends_agree(k, quick_builds, monkeypatch):
     each(samples, one)
 
 
+@pytest.mark.slow
 @needs_cc
 def test_backends_agree_at_full_optimisation(monkeypatch, tmp_path):
     """A few programs with the flags that users get."""

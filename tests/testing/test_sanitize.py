@@ -128,6 +128,7 @@ def test_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--sanitizer", "thread", "--backend", "c"]) == 2
 
 
+@pytest.mark.slow
 def test_which_is_for_what() -> None:
     assert plan(None, None) == [("c", ("address", "undefined")), ("multicore", ("thread",))]
     assert plan(["thread"], None) == [("multicore", ("thread",))]

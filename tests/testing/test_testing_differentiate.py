@@ -48,10 +48,12 @@ def test_a_program_that_does_not_compile_is_refused_with_its_reason(tmp_path: Pa
     assert row.status == "refused" and "y" in row.detail
 
 
+@pytest.mark.slow
 def test_derivatives_of_its_own_may_be_anything(tmp_path: Path) -> None:
     assert {r.status for r in rows(tmp_path, OWN).values()} == {"right"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["value", "jvp", "vjp"])
 def test_a_wrong_backend_is_found(tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     right = getattr(Probe, what if what != "value" else "call")
