@@ -357,6 +357,12 @@ class CEmitter(Emitter):
     def plain_for(self, s: ir.For) -> None:
         """A loop from its start to its end."""
         asked = s.independent and bool(s.partials or s.lanes) and not _strides_far(s)
+        bools = [p.name for p in s.partials if p.type.is_bool] if asked else []
+        for name in bools:  # GCC 12 reduces integers in lanes, but no bools
+            self.line(f"bool *const whole_{name} = &{name};")
+        if bools:
+            self.line("{")
+            self.line(f"int {', '.join(f'{name} = *whole_{name}' for name in bools)};")
         if asked:
             groups: dict[str, list[str]] = {}
             for p in s.partials:
@@ -371,6 +377,10 @@ class CEmitter(Emitter):
             self.in_lanes, self.selects = True, asked and s.lanes > 0
         super().for_(s)
         self.in_lanes, self.selects = outer
+        for name in bools:
+            self.line(f"*whole_{name} = {name};")
+        if bools:
+            self.line("}")
 
     def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
         if self.selects and op == "select" and result.name in ("f32", "f64"):

@@ -218,21 +218,29 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, destinations: list[Destinati
     if lo.can_overwrite(src) and (src.dense or "in order" not in stm.attrs):
         return [src]
     unwritten = lo.target.builds_in_place and stm.pat[0] not in lo.consumed
-    if unwritten and (src.dense or isinstance(src.base, Joined)) and not _part_of_overwritten(lo, src):
+    if unwritten and (src.dense or isinstance(src.base, Joined)) and not _part_of_overwritten(lo, src, stm.pat[0]):
         return [src]  # whoever writes to either copies then
     return [lo.materialise(src, destinations[0])]
 
 
-def _part_of_overwritten(lo: Lowerer, src: View) -> bool:
-    """Whether a later loop of the scope overwrites a larger array of which this is a part: it would have to copy the
-    whole of it."""
+def _part_of_overwritten(lo: Lowerer, src: View, copied: Var) -> bool:
+    """Whether a later statement of the scope overwrites a larger array of which the source is a part, while the copy is
+    still read: without the copy it would have to copy the whole of that."""
     sc = lo.scopes[-1]
-    for stm in sc.lam.stms[sc.index + 1 :]:
+    later = sc.lam.stms[sc.index + 1 :]
+    seen, needed = {copied}, sc.last.get(copied, -1)
+    for stm in later:
+        if any(a in seen for a in stm.exp.views()):
+            seen.update(stm.pat)
+            needed = max(needed, *[sc.last.get(v, -1) for v in stm.pat])
+    for at, stm in enumerate(later, sc.index + 1):
         e = stm.exp
-        if not isinstance(e, core.Loop):
-            continue
-        for a, p in zip(e.inits, e.variables, strict=True):
-            v = lo.env.get(a) if isinstance(a, Var) and p in lo.consumed else None
+        if isinstance(e, core.Loop):
+            written = [a for a, p in zip(e.inits, e.variables, strict=True) if p in lo.consumed]
+        else:
+            written = list(e.consumes()) if at < needed else []
+        for a in written:
+            v = lo.env.get(a) if isinstance(a, Var) else None
             if isinstance(v, View) and v.roots & src.roots and v.rank > src.rank:
                 return True
     return False

@@ -61,7 +61,10 @@ def put_off(lo: Lowerer, stm: core.Stm, e: core.MatMul, a: View, b: View) -> Vie
     sc, var = lo.scopes[-1], stm.pat[0]
     if not lo.target.builds_in_place or e.plus or not READ_ONCE(sc.uses.get(var) == 1):
         return None
-    if not all(isinstance(v.base, Mem) for v in (a, b)) or all(isinstance(n, ir.Num) for n in (*a.shape, *b.shape)):
+    if not all(isinstance(v.base, Mem) for v in (a, b)):
+        return None
+    size = mul(a.shape[0], b.shape[1])
+    if isinstance(size, ir.Num) and size.value < LEAST:
         return None
     at = sc.index + 1
     while at < len(sc.lam.stms) and isinstance(sc.lam.stms[at].exp, SKIPPED):

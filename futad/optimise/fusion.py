@@ -220,11 +220,24 @@ class _Fuser:
             shared = [a for a in q.arrays if a in mine]
             if bool(q.accs) != bool(nest.accs) and not _worth_one_loop(q, nest):
                 continue
-            if shared and not any(v in c.free for v in p.stm.pat):
+            if shared and not any(v in c.free for v in p.stm.pat) and not self.parted(p, c):
                 new = self.fuse(p, c, "horizontal")
                 if new is not None:
                     return new
         return None
+
+    def parted(self, p: _Item, c: _Item) -> bool:
+        """Whether one loop of the two could not be one with a later loop, too, that reads what `p` makes: that one waits
+        for what others make of `c`'s results."""
+        assert p.cluster is not None
+        mine, waits = set(c.stm.pat), set[Var]()
+        for x in self.work:
+            reads = x.cluster is not None and any(v in x.free for v in p.stm.pat) and self.fits(p, x)
+            if reads and not waits.isdisjoint(x.free):
+                return True
+            if not mine.isdisjoint(x.free) or not waits.isdisjoint(x.free):
+                waits.update(x.stm.pat)
+        return False
 
     def is_index(self, a: ir.Atom) -> bool:
         made = self.by.get(a) if type(a) is Var else None

@@ -65,6 +65,7 @@ READ_ONLY = LEGAL.condition("read only", "what is saved would be overwritten")
 
 MOST = 8  # times as much memory as there is
 DEAR = 8  # cost of scalar operations for each value saved
+CACHED = 1 << 20  # bytes that are still in a cache when the return sweep reads them
 
 
 def pays(cost: int, saved: int, room: int) -> bool:
@@ -203,7 +204,7 @@ class _Sweeps:
 
     def rewritten(self, inside: bool, mapped: bool, few: bool) -> list[Stm] | None:
         """The two loops with what goes before them; None if there is nothing to save."""
-        found = self.products() or inside and self.scalars() or few and self.loops()
+        found = self.products() or self.scalars(None if inside else CACHED) or few and self.loops()
         found = found or few and (inside or mapped) and self.own_scalars()
         return self.result() if found else None
 
@@ -277,8 +278,8 @@ class _Sweeps:
 
     # -- scalars
 
-    def scalars(self) -> bool:
-        """Costly scalars of maps."""
+    def scalars(self, most: int | None) -> bool:
+        """Costly scalars of maps; at most so many bytes of them."""
         if self.size is None and self.f.bound.type is not I64:
             return False
         made: dict[int, tuple[int, Var]] = {}
@@ -286,18 +287,35 @@ class _Sweeps:
             if OUTSIDE(e.width not in self.own[0]):
                 made |= {n: (k, v) for n, v in _costly(self.forward, e).items() if n not in made}
         keys = [self.forward.table.keys[n] for n in self.back.saved.values()]
-        before = sum(key[0] == "map" and key[2] in made for key in keys)
+        before, taken = sum(key[0] == "map" and key[2] in made for key in keys), 0
+        room = {k: self.rows_of(e.width) for k, e in _maps(self.f)}
         final: dict[int, Var] = {}
         for k, e in _maps(self.r):
             known: dict[Var, tuple[Var, Var]] = {}  # a scalar -> all iterations' rows of it, its element of one
             for n, v in _costly(self.back, e).items():
-                if n not in final and n in made and pays(DEAR, before + len(final) + 1, 1):
+                if n not in final and n in made and pays(DEAR, before + len(final) + 1, room[made[n][0]]):
+                    size = self.bytes_of(v.type, e.width)
+                    if most is not None and (size is None or taken + size > most):
+                        continue
+                    taken += size or 0
                     final[n] = self.save_scalar(*made[n])
                 if n in final:
                     known[v] = final[n], Var(v.name, v.type)
             if known:
                 self.read_scalars(k, e, known)
         return bool(final)
+
+    def rows_of(self, width: Atom) -> int:
+        """How many rows of that length an iteration saves of the loop variables anyway; one at least."""
+        size = width.value if type(width) is Const else 1
+        names = Counter([width] if type(width) is Var else [])
+        return max(1, sum(_constant(t) for t in self.rows if _sizes(t) == names) // max(size, 1))
+
+    def bytes_of(self, t: Type, width: Atom) -> int | None:
+        """Of so many scalars in all iterations, if that is known."""
+        if type(self.f.bound) is not Const or type(width) is not Const:
+            return None
+        return self.f.bound.value * width.value * elem_of(t).bytes
 
     def save_scalar(self, at: int, scalar: Var) -> Var:
         """Let a map of the forward sweep have the scalar as a result; the rows of all iterations."""

@@ -66,6 +66,24 @@ CASES = {
     "copy-of-a-parameter-stays": ("let c_10: [n_1]f64 = copy(xs_6)", "c_10", "let c_10: [n_1]f64 = copy(xs_6)", "c_10", "[n_1]f64"),
     "write-back": ("let y_10: [n_1]f64 = copy(xs_6) let e_11: f64 = y_10[0i64] let z_12: [n_1]f64 = update(y_10, [0i64], e_11, None)", "z_12",
                    "let y_10: [n_1]f64 = copy(xs_6)", "y_10", "[n_1]f64"),
+    "rows-written": (
+        "let r_10: [2][n_1]f64 = replicate([2i64, n_1], 0.0f64) let u_11: [2][n_1]f64 = update(r_10, [1i64], xs_6, None)"
+        " let v_12: [2][n_1]f64 = update(u_11, [0i64], ys_7, None)", "v_12",
+        "let v_12: [2][n_1]f64 = arraylit([ys_7, xs_6], [n_1]f64)", "v_12", "[2][n_1]f64"),
+    "row-written-twice": (
+        "let r_10: [2]f64 = replicate([2i64], 0.0f64) let u_11: [2]f64 = update(r_10, [0i64], 2.0f64, None)"
+        " let w_12: [2]f64 = update(u_11, [0i64], x_3, None) let v_13: [2]f64 = update(w_12, [1i64], 3.0f64, None)", "v_13",
+        "let v_13: [2]f64 = arraylit([x_3, 3.0f64], f64)", "v_13", "[2]f64"),
+    "row-not-written": (
+        "let r_10: [2]f64 = replicate([2i64], 0.0f64) let u_11: [2]f64 = update(r_10, [0i64], x_3, None)", "u_11",
+        "let r_10: [2]f64 = replicate([2i64], 0.0f64) let u_11: [2]f64 = update(r_10, [0i64], x_3, None)", "u_11", "[2]f64"),
+    "written-value-overwritten": (
+        "let y_9: [n_1]f64 = copy(xs_6) let r_10: [1][n_1]f64 = replicate([1i64, n_1], 0.0f64)"
+        " let u_11: [1][n_1]f64 = update(r_10, [0i64], y_9, None) let z_12: [n_1]f64 = update(y_9, [k_4], x_3, None)",
+        "u_11, z_12",
+        "let y_9: [n_1]f64 = copy(xs_6) let r_10: [1][n_1]f64 = replicate([1i64, n_1], 0.0f64)"
+        " let u_11: [1][n_1]f64 = update(r_10, [0i64], y_9, None) let z_12: [n_1]f64 = update(y_9, [k_4], x_3, None)",
+        "u_11, z_12", "[1][n_1]f64;[n_1]f64"),
     "if-true": ("let r_10: f64 = if(true, { in (x_3) }, { in (1.0f64) })", "r_10", "", "x_3", "f64"),
     "if-not": (
         "let d_9: bool = not(c_5) let r_10: f64 = if(d_9, { let e_11: f64 = exp(x_3) in (e_11) }, { in (1.0f64) })", "r_10",

@@ -166,6 +166,8 @@ CONDITIONS = {
     "array-rules/all rows in order": "at_whole",
     "array-rules/elements in first order": "rearrange",
     "array-rules/copy shared": "copy",
+    "array-rules/every row written": "rows_written",
+    "array-rules/written values kept": "rows_written",
     "control-rules/variable unchanged": "loop_invariant",
     "control-rules/equal in both branches": "if_same",
     "map-rules/neutral elements": "reduce_trivial",

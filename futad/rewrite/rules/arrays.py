@@ -15,7 +15,7 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
 from futad.core.scalarops import folded
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, prim_of, shape_of, zero
+from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, i64, prim_of, row_type, shape_of, zero
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import index_in_range
@@ -38,6 +38,11 @@ ALL_ROWS = LEGAL.condition("all rows in order", "a part, or a reversed array, is
 FIRST_ORDER = LEGAL.condition("elements in first order", "the transposition is not undone")
 COPY_SHARED = LEGAL.condition("copy shared", "a copy is there because one of the two is overwritten, or both returned")
 ITS_OWN = LEGAL.condition("its own element", "another array's element is written")
+EVERY_ROW = LEGAL.condition("every row written", "a row that is not written is zero, or what it was")
+VALUE_KEPT = LEGAL.condition("written values kept", "a value is overwritten after it was written into the array")
+
+MOST_ROWS = 16  # of an array that is written row by row
+
 
 class Emit:
     """Statements put before the one a rule rewrites; constants fold on the way."""
@@ -412,8 +417,32 @@ def update(stm: Stm, ctx: Context) -> Result:
     return None
 
 
+@rule(ir.Update)
+def rows_written(stm: Stm, ctx: Context) -> Result:
+    """`(replicate 2 x) with [1] = u with [0] = v` -> `[v, u]`."""
+    e: Any = stm.exp
+    rows = shape_of(e.array.type)[0]
+    if type(rows) is not Const or not 0 < rows.value <= MOST_ROWS:
+        return None
+    values: dict[int, Atom] = {}
+    source: ir.Exp | None = e
+    alone = True
+    while alone and type(source) is ir.Update and len(source.index) == 1 and type(i := source.index[0]) is Const:
+        if not CHECK_DONE(source.check is None):
+            return None
+        values.setdefault(i.value, source.value)
+        alone = ctx.uses(source.array) == 1
+        source = ctx.exp(source.array)
+    if type(source) is not ir.Replicate or not EVERY_ROW(values.keys() == set(range(rows.value))):
+        return None
+    if not VALUE_KEPT(not any(ctx.mutable(v) for v in values.values())):
+        return None
+    return [Stm(stm.pat, ir.ArrayLit(tuple([values[i] for i in range(rows.value)]), row_type(e.array.type)), stm.attrs)]
+
+
 ARRAY_RULES = (
     at_whole, at_row, at_of, at_checked, update_checked, reshape, rearrange, replicate, copy, concat, literal, update,
+    rows_written,
 )  # fmt: skip
 
 __all__ = ["ARRAY_RULES", "Emit"]

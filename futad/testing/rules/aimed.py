@@ -225,9 +225,21 @@ class Aim:
         self.let(ir.At(a, self.indexed(t), self.check()), "e")
 
     def head_update(self, rule: Rule) -> None:
+        if self.chance(0.2):
+            self.rows_one_by_one()
+            return
         t = self.some([self.type(2), array_of(F64, self.size()), array_of(I64, i64(2))])
         if isinstance(t, ArrayType):
             self.let(self.updated(t), "up")
+
+    def rows_one_by_one(self) -> None:
+        """An array of equal rows, of which those with constant numbers are written, perhaps not all, or some twice."""
+        n = self.rng.randint(1, 3)
+        row = self.some([F64, I64, array_of(F64, self.size())])
+        a: Atom = self.let(ir.Replicate((i64(n),), self.atom(row)), "rows")
+        numbers = self.rng.sample(range(n), n) if self.chance(0.7) else self.rng.choices(range(n), k=n + 1)
+        for i in numbers:
+            a = self.let(ir.Update(a, (i64(i),), self.atom(row), self.check() if self.chance(0.2) else None), "up")
 
     def head_reshape(self, rule: Rule) -> None:
         t = self.some(PRIMS[:4])
