@@ -227,8 +227,8 @@ class _Fuser:
         return None
 
     def parted(self, p: _Item, c: _Item) -> bool:
-        """Whether one loop of the two could not be one, too, with a later loop that reads what `p` makes: that one waits
-        for what others make of `c`'s results."""
+        """Whether one loop of the two could not be one, too, with a later loop that reads what `p` makes, as that one
+        waits for what others make of `c`'s results."""
         assert p.cluster is not None
         mine, waits = set(c.stm.pat), set[Var]()
         for x in self.work:
