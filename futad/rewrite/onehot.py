@@ -5,6 +5,7 @@ from __future__ import annotations
 from futad.core.alias import stale
 from futad.core.ir import Fun, Program
 from futad.rewrite.dce import asserting_functions
+from futad.rewrite.hot_rows import rows_where_read
 from futad.rewrite.may_vanish import may_sum_one_hot
 from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.hot import HOT_SUMS
@@ -17,7 +18,8 @@ SCHEDULE = Schedule(Rules((*ENTER, *HOT_ENTER)), Rules((*LEAVE, *HOT_SUMS, *HOT_
 
 def one_hot_tangents(program: Program, stats: Stats | None = None) -> Program:
     """The program with sums of one-hot values as these values.  Functions that cannot have any are not gone through."""
-    found = {f.name for f in program.funs.values() if may_sum_one_hot(f)}
+    before, program = program, rows_where_read(program)
+    found = {f.name for f in program.funs.values() if f is not before.funs[f.name] or may_sum_one_hot(f)}
     if not found:
         return program
     asserting, written = asserting_functions(program), stale(program)
