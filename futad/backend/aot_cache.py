@@ -119,19 +119,23 @@ def key_of(
     """The key under which a program's compiled form is kept: all that compiling it looks at.  `budget`: of its
     derivatives; `schedule`: one whose text says all of it; `derived`: the derivative that it is of the texts' program.
     """
-    package = Path(__file__).resolve().parent.parent
-    stamp = [
-        f"{p.name} {s.st_mtime_ns} {s.st_size}"
-        for p in sorted([*package.rglob("*"), *(package.parent / "kernels").glob("*")])
-        if p.suffix in (".py", ".fut", ".lark", ".h")
-        for s in [p.stat()]
-    ]
     environment = [os.environ.get(name, "") for name in _ENVIRONMENT]
     named = [part for item in sorted(texts.items()) for part in item]
     # On few threads other rules are chosen, whichever backend 'auto' will be.
     machine = [cpu(), platform.platform(), compiler_file(), str(target_of("multicore").few)]
     asked = [backend, repr(budget), *([str(schedule)] if schedule is not None else []), *([derived] if derived else [])]
-    return cache.digest("quick", __version__, *asked, *machine, *environment, *stamp, "texts", *named)
+    return cache.digest("quick", __version__, *asked, *machine, *environment, *own_files(), "texts", *named)
+
+
+def own_files() -> list[str]:
+    """Which state futad's own files are in: what they made may be used again while it is the same."""
+    package = Path(__file__).resolve().parent.parent
+    return [
+        f"{p.name} {s.st_mtime_ns} {s.st_size}"
+        for p in sorted([*package.rglob("*"), *(package.parent / "kernels").glob("*")])
+        if p.suffix in (".py", ".fut", ".lark", ".h")
+        for s in [p.stat()]
+    ]
 
 
 def as_shipped() -> bool:

@@ -1,7 +1,7 @@
 """Rules of linear algebra, of matrices and batches of them: Cholesky, LU, triangular solves.
 
-Sources: Golub and Van Loan, "Matrix computations", 4th edition, algorithms 3.1.1 to 3.1.3 (triangular systems), 3.4.1
-(LU with partial pivoting), 4.2.1 (Cholesky by columns).
+Cholesky and triangular solves are those of futad's own library, with derivatives from closed forms.  LU with partial
+pivoting: Golub and Van Loan, "Matrix computations", 4th edition, algorithm 3.4.1.
 """
 
 from __future__ import annotations
@@ -13,14 +13,9 @@ from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.scalarops import folded
 from futad.core.types import I64, ONE, ZERO, Atom, Const, Prim, elem_of, shape_of, zero
+from futad.jax.jaxprs import library
 from futad.jax.jaxprs.lifted import Value, along, iota, minus, transposed
 from futad.jax.jaxprs.table import Site, rule
-
-
-def product_sum(b: Builder, x: Atom, y: Atom) -> Atom:
-    t = elem_of(x.type)
-    terms = b.zip_with(lambda c, p, q: c.op("mul", p, q), x, y)
-    return b.emit(ir.Reduce(shape_of(x.type)[0], (terms,), b.plus_lambda(t), (zero(t),), True))[0]
 
 
 def places(b: Builder, n: Atom) -> Atom:
@@ -28,31 +23,10 @@ def places(b: Builder, n: Atom) -> Atom:
 
 
 def cholesky(b: Builder, a: Atom) -> Atom:
-    """The lower factor, column by column; entries above the diagonal are 0.  NaN all over if a is not positive
-    definite."""
+    """The lower factor; entries above the diagonal are 0.  NaN all over if a is not positive definite."""
     t = elem_of(a.type)
     n = shape_of(a.type)[0]
-    blank = b.let(ir.Replicate((n, n), zero(t)))
-
-    def column(c: Builder, j: Atom, done: Atom) -> list[Atom]:
-        own = c.at(done, j)
-
-        def residue(d: Builder, i: Atom) -> Atom:
-            # Columns from j on are 0 yet, so the sum is over those before.
-            return d.op("sub", d.at(a, i, j), product_sum(d, d.at(done, i), own))
-
-        pivot = c.op("sqrt", residue(c, j))
-
-        def entry(d: Builder, i: Atom) -> Atom:
-            scaled = d.op("div", residue(d, i), pivot)
-            below = d.op("select", d.op("lt", i, j), zero(t), scaled)
-            return d.op("select", d.op("eq", i, j), pivot, below)
-
-        new = c.zip_with(entry, places(c, n))
-        return [c.let(ir.Update(done, (Range(ZERO, n, ONE), j), new))]
-
-    params = [("j", I64), ("l", blank.type)]
-    made = b.emit(ir.For(n, (blank,), b.lambda_(params, column)))[0]
+    made = library.call(b, "cholesky", t, [n], [a])
     bad, nan = b.op("isnan", _diagonal_sum(b, made, n, t)), Const(t, math.nan)
     return b.zip_with(lambda c, row: c.zip_with(lambda d, e: d.op("select", bad, nan, e), row), made)
 
@@ -67,29 +41,21 @@ def _cholesky(s: Site, a: Value) -> Value:
     return along(s.b, lambda c, m: [cholesky(c, m)], [a], [a.rank - 2, a.rank - 1])[0]
 
 
-def solved(b: Builder, a: Atom, right: Atom, lower: bool, unit: bool) -> Atom:
-    """X of A X = B, A triangular, row by row."""
+def solved(b: Builder, a: Atom, right: Atom, lower: bool, transpose: bool, unit: bool) -> Atom:
+    """X of A X = B, or A' X = B, A triangular: the other triangle is not read."""
     n, m = shape_of(right.type)
     t = elem_of(a.type)
-    blank = b.let(ir.Replicate((n, m), zero(t)))
-
-    def row(c: Builder, k: Atom, done: Atom) -> list[Atom]:
-        i = k if lower else c.op("sub", minus(c, n, 1), k)
-        # Only the triangle is read: what else the array holds does not count.
-        own = c.zip_with(
-            lambda d, e, j: d.op("select", d.op("lt", j, i) if lower else d.op("lt", i, j), e, zero(t)),
-            c.at(a, i), places(c, n),
+    if unit:
+        one = Const(t, 1.0)
+        a = b.zip_with(
+            lambda c, row, i: c.zip_with(lambda d, e, j: d.op("select", d.op("eq", i, j), one, e), row, places(c, n)),
+            a, places(b, n),
         )  # fmt: skip
-
-        def entry(d: Builder, j: Atom) -> Atom:
-            rest = d.op("sub", d.at(right, i, j), product_sum(d, own, d.at(done, Range(ZERO, n, ONE), j)))
-            return rest if unit else d.op("div", rest, d.at(a, i, i))
-
-        new = c.zip_with(entry, places(c, m))
-        return [c.let(ir.Update(done, (i,), new))]
-
-    params = [("k", I64), ("x", blank.type)]
-    return b.emit(ir.For(n, (blank,), b.lambda_(params, row)))[0]
+    name = f"solve_{'lower' if lower else 'upper'}{'_t' if transpose else ''}"
+    if m is not ONE:
+        return library.call(b, f"{name}_many", t, [n, m], [a, right])
+    made = library.call(b, name, t, [n], [a, b.let(ir.Reshape(right, (n,)))])
+    return b.let(ir.Reshape(made, (n, m)))
 
 
 @rule("triangular_solve")
@@ -97,13 +63,13 @@ def _triangular_solve(s: Site, a: Value, right: Value) -> Value:
     p = s.params
     last = [a.rank - 2, a.rank - 1]
     flip = [*range(a.rank - 2), a.rank - 1, a.rank - 2]
-    lower = p["lower"]
     left = p["left_side"]
-    if bool(p["transpose_a"]) == left:  # X A = B is A' X' = B'
-        a, lower = transposed(s.b, a, flip), not lower
+    transpose = bool(p["transpose_a"]) == left  # X A = B is A' X' = B'
     if not left:
         right = transposed(s.b, right, flip)
-    made = along(s.b, lambda c, m, r: [solved(c, m, r, lower, p["unit_diagonal"])], [a, right], last)[0]
+    made = along(
+        s.b, lambda c, m, r: [solved(c, m, r, p["lower"], transpose, p["unit_diagonal"])], [a, right], last
+    )[0]
     return made if left else transposed(s.b, made, flip)
 
 

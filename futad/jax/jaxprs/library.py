@@ -1,0 +1,46 @@
+"""Functions of futad's own library (`futad/library/`) in imported programs, with the derivatives that these declare.
+
+A function is compiled from source once; its core IR is kept as text, as the front end takes longer than all else here.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from futad import __version__, cache
+from futad.backend.aot_cache import own_files
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.parse import parse_program
+from futad.core.text import Printer
+from futad.core.types import Atom, Prim
+from futad.pipeline import compile_program
+
+_MATRIX, _VECTOR = " (a: [n][n]{t}): [n][n]{t} = {f} a", " (a: [n][n]{t}) (b: [n]{t}): [n]{t} = {f} a b"
+_COLUMNS = " [m] (a: [n][n]{t}) (b: [n][m]{t}): [n][m]{t} = {f} a b"
+
+
+def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[Atom]) -> Atom:
+    """The result of a function of `futad/linalg` over floats of type `t`: of a matrix; of a matrix and a vector; of a
+    matrix and columns, if its name ends in `_many`.  `sizes`: n, and of columns how many."""
+    lam = _function(name, t.name, len(args)).body
+    copy = ir.Renamer(dict(zip(lam.params, [*sizes, *args], strict=True)))
+    for s in lam.stms:
+        b.add(copy.stm(s))
+    return copy.atom(lam.result[0])
+
+
+@functools.cache
+def _function(name: str, t: str, arguments: int) -> ir.Fun:
+    kind = _MATRIX if arguments == 1 else _COLUMNS if name.endswith("_many") else _VECTOR
+    text = f'import "futad/linalg"\nmodule la = mk_linalg {t}\nentry {name} [n]{kind.format(t=t, f=f"la.{name}")}\n'
+    kept = f"{(key := cache.digest(text, __version__, *own_files()))[:2]}/{key}.core"
+    found = cache.read(kept)
+    if found is None:
+        from futad.source import compile_text
+
+        made = compile_program(compile_text(text, name), stop_after="inline")
+        found = Printer(counted=True).program(made).encode()
+        cache.write(kept, found)
+    return parse_program(found.decode()).funs[name]
