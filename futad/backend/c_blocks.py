@@ -11,9 +11,10 @@ from futad.backend.emit import c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
-from futad.imp.loops.facts import LoopFacts
+from futad.imp.loops.facts import LoopFacts, cost
 from futad.imp.units import unit_of
-from futad.imp.walk import rewritten, statements
+from futad.imp.walk import parts as expressions
+from futad.imp.walk import refs, rewritten, statements
 
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)
 FEW = 4  # fewer iterations than these, left over, are done one by one
+PLACE = 3  # operations of a place that each part computes again
 MEMORY = 1 << 24  # bytes of the arrays that all iterations of a block have for themselves
 
 
@@ -58,6 +60,9 @@ class _Block:
         self.em, self.s, self.var, self.count, self.used = em, s, s.loop.var, lanes, used
         self.arrays: dict[str, tuple[Prim, bool]] = {}
         """Scalars with an array of lanes: their type and whether they are assigned to."""
+        self.made = {d.name for d in statements(s.loop.body) if isinstance(d, ir.Decl)} - s.same
+        self.again: dict[str, ir.Decl] = {}
+        """Places that each part computes again: of one that is read from an array GCC does not see the stride."""
 
     def emit(self) -> None:
         self.em.depth += 1
@@ -66,7 +71,7 @@ class _Block:
         self.em.depth -= 1
 
     def statements(self, body: list[ir.Stmt]) -> None:
-        outer = dict(self.arrays)
+        outer, again = dict(self.arrays), dict(self.again)
         parts = self.parts(body)
         self.arrays_of(parts)
         for part in parts:
@@ -92,7 +97,7 @@ class _Block:
                     self.em.block([part])
                 case _:
                     self.lanes(part)
-        self.arrays = outer
+        self.arrays, self.again = outer, again
 
     def branch(self, body: list[ir.Stmt]) -> None:
         self.em.depth += 1
@@ -129,9 +134,19 @@ class _Block:
         mentioned = [_mentioned(part if isinstance(part, list) else [part]) for part in parts]
         for k, part in enumerate(parts):
             for s in part if isinstance(part, list) else ():
-                if isinstance(s, ir.Decl) and any(s.name in m for j, m in enumerate(mentioned) if j != k):
+                if isinstance(s, ir.Decl) and self.is_place(s):
+                    self.again[s.name] = s
+                elif isinstance(s, ir.Decl) and any(s.name in m for j, m in enumerate(mentioned) if j != k):
                     self.arrays[s.name] = (s.type, s.mutable)
                     self.em.line(f"{c_type(s.type)} lanes_{s.name}[{self.count}];")
+
+    def is_place(self, s: ir.Decl) -> bool:
+        """Whether it is a sum of the loop's variable and what is the same for all lanes, times constants."""
+        if s.mutable or s.type is not I64 or s.init is None or cost([s]) > PLACE:
+            return False
+        if not all(isinstance(e, Ref | Num | ir.Bin) for e in expressions(s)):
+            return False
+        return all(name == self.var or name in self.again or name not in self.made for name in refs(s.init))
 
     def of_lane(self, s: ir.Stmt) -> ir.Stmt:
         """The statement with the lane's elements of arrays that each iteration has for itself."""
@@ -164,8 +179,14 @@ class _Block:
         used = _mentioned(part)
         changed = {s.name for s in part if isinstance(s, (ir.Assign, ir.Accumulate))}
         body: list[ir.Stmt] = []
+        again: list[ir.Stmt] = []
+        for d in reversed(self.again.values()):
+            if d.name in used and d.name not in made:
+                used |= refs(d)
+                again.insert(0, d)
         if self.var in used:
             body.append(ir.Decl(self.var, I64, ir.add(Ref(f"block_{self.var}", I64), LANE)))
+        body += again
         for name, (t, mutable) in self.arrays.items():
             if name in used and name not in made:
                 body.append(ir.Decl(name, t, Load(f"lanes_{name}", LANE, t), mutable=mutable))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -73,6 +74,16 @@ def test_which_are_in_lanes(name):
     body = body[: body.index("\n}\n")]
     assert "lane < 32" in body
     assert "<= 8)" in body, "it is known when the program runs"
+
+
+@pytest.mark.parametrize("name", ["values", "slopes", "rows"])
+def test_places_are_computed_where_they_are_used(name):
+    """Of places that are read from an array GCC does not see how far apart they are."""
+    source = _backend("c").source
+    body = source[source.index(f"int64_t futad_entry_{name}(") :]
+    body = body[: body.index("\n}\n")]
+    assert re.search(r"double lanes_\w+\[32\]", body)
+    assert not re.search(r"int64_t lanes_o_\d+\[", body)
 
 
 @pytest.mark.slow
