@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from futad.core import ir
-from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Renamer, Stm
 from futad.core.operator import may_fail
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
@@ -31,9 +30,6 @@ LEGAL = Legality(
     worth="k-means from JAX: the gradient in 1.0 times the time of the one by hand in place of 2.1",
 )
 BY_ROWS = LEGAL.condition("read by rows only", "others read the matrix, which is not there")
-UNWRITTEN = LEGAL.condition("rows not overwritten", "what one reader overwrites in a row is not so for the next")
-ELEMENTWISE = LEGAL.condition("read by elements", "a map inside reads another element than its own")
-
 MOST = 8  # statements of an element
 FEW = 3  # scalars that are kept in place of a row
 
@@ -44,15 +40,9 @@ def rows_where_read(program: Program) -> Program:
 
 
 def _body(body: Lambda) -> Lambda:
-    alias: Aliases | None = None
-    while True:
-        if not any(_compares(s.exp) for s in body.stms):
-            return body
-        alias = aliases(body)
-        new = _Scopes(alias).scope(body, {})
-        if new is body:
-            return body
+    while any(_compares(s.exp) for s in body.stms) and (new := _Scopes().scope(body, {})) is not body:
         body = new
+    return body
 
 
 def _compares(e: ir.Exp) -> bool:
@@ -85,8 +75,7 @@ class _Row:
 class _Scopes:
     """One function, until a matrix was found whose rows are made where they are read."""
 
-    def __init__(self, alias: Aliases) -> None:
-        self.alias = alias
+    def __init__(self) -> None:
         self.found = False
 
     def scope(self, lam: Lambda, outer: Mapping[Var, ir.Exp]) -> Lambda:
@@ -108,17 +97,9 @@ class _Scopes:
 
     def by_rows(self, v: Var, width: Atom, lam: Lambda, n: int) -> bool:
         """Whether all that later statements do with an array is to map over its rows, and read these."""
-        if v in lam.result:
+        if not BY_ROWS(v not in lam.result):
             return False
-        return all(self.reads_rows(s, v, width) for s in lam.stms[n + 1 :] if v in ir.stm_free(s))
-
-    def reads_rows(self, s: Stm, v: Var, width: Atom) -> bool:
-        e = s.exp
-        if isinstance(e, ir.WithAcc) and v not in e.operands():
-            return all(self.reads_rows(t, v, width) for t in e.lam.stms if v in ir.stm_free(t))
-        if not isinstance(e, ir.Map) or e.width is not width or not BY_ROWS(v not in e.lam.free()):
-            return False
-        return UNWRITTEN(not any(self.alias.mutable(p) for a, p in zip(e.arrays, e.lam.params, strict=True) if a is v))
+        return all(_reads_rows(s, v, width) for s in lam.stms[n + 1 :] if v in ir.stm_free(s))
 
     def moved(self, lam: Lambda, n: int, k: int, row: _Row) -> Lambda:
         """The scope with result k of statement n made by those that read it."""
@@ -132,6 +113,13 @@ class _Scopes:
         maker = Stm(pat, ir.Map(e.width, e.arrays, Lambda(e.lam.params, e.lam.stms, result)), s.attrs)
         stms = _readers(lam.stms[n + 1 :], s.pat[k], kept, row)
         return Lambda(lam.params, (*lam.stms[:n], maker, *stms), lam.result)
+
+
+def _reads_rows(s: Stm, v: Var, width: Atom) -> bool:
+    e = s.exp
+    if isinstance(e, ir.WithAcc) and v not in e.operands():
+        return all(_reads_rows(t, v, width) for t in e.lam.stms if v in ir.stm_free(t))
+    return BY_ROWS(isinstance(e, ir.Map) and e.width is width and v not in e.lam.free())
 
 
 def _readers(stms: Iterable[Stm], v: Var, kept: Sequence[Var], row: _Row) -> tuple[Stm, ...]:
@@ -168,8 +156,6 @@ def _elements(s: Stm, rows: set[Var], given: Mapping[Var, Atom], row: _Row) -> l
     """A map that makes the elements of rows that it reads."""
     e = s.exp
     if not isinstance(e, ir.Map) or not any(a in rows for a in e.arrays):
-        return [s]
-    if not ELEMENTWISE(rows.isdisjoint(e.lam.free())):
         return [s]
     iota, j = Var("iota", ArrayType(I64, (e.width,))), Var("j", I64)
     before: list[Stm] = []
