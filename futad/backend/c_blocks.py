@@ -11,7 +11,7 @@ from futad.backend.emit import c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
-from futad.imp.loops.facts import LoopFacts, cost
+from futad.imp.loops.facts import LoopFacts
 from futad.imp.units import unit_of
 from futad.imp.walk import parts as expressions
 from futad.imp.walk import refs, rewritten, statements
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)
 FEW = 4  # fewer iterations than these, left over, are done one by one
-PLACE = 3  # operations of a place that each part computes again
 MEMORY = 1 << 24  # bytes of the arrays that all iterations of a block have for themselves
 
 
@@ -141,8 +140,9 @@ class _Block:
                     self.em.line(f"{c_type(s.type)} lanes_{s.name}[{self.count}];")
 
     def is_place(self, s: ir.Decl) -> bool:
-        """Whether it is a sum of the loop's variable and what is the same for all lanes, times constants."""
-        if s.mutable or s.type is not I64 or s.init is None or cost([s]) > PLACE:
+        """Whether it is arithmetic on the loop's variable, such places, and what is the same for all lanes: the same
+        value in each part, as none of these changes within an iteration, and no memory is read."""
+        if s.mutable or s.type is not I64 or s.init is None:
             return False
         if not all(isinstance(e, Ref | Num | ir.Bin) for e in expressions(s)):
             return False

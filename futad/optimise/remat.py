@@ -287,8 +287,10 @@ class _Sweeps:
             if OUTSIDE(e.width not in self.own[0]):
                 made |= {n: (k, v) for n, v in _costly(self.forward, e).items() if n not in made}
         keys = [self.forward.table.keys[n] for n in self.back.saved.values()]
-        before, taken = sum(key[0] == "map" and key[2] in made for key in keys), 0
-        room = {k: self.rows_of(e.width) for k, e in _maps(self.f)}
+        widths = {k: e.width for k, e in _maps(self.f)}
+        room = {k: self.rows_of(width) for k, width in widths.items()}
+        kept = [made[key[2]] for key in keys if key[0] == "map" and key[2] in made]  # by earlier rounds
+        before, taken = len(kept), sum(self.bytes_of(v.type, widths[k]) or 0 for k, v in kept)
         final: dict[int, Var] = {}
         for k, e in _maps(self.r):
             known: dict[Var, tuple[Var, Var]] = {}  # a scalar -> all iterations' rows of it, its element of one

@@ -13,7 +13,7 @@ import futad
 from futad.errors import BoundsError
 from futad.imp import ir, rows
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text, load_program
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -58,6 +58,7 @@ entry gates [n][k][m] (a: [n][k]f64) (b: [k][m]f64): [n][k]f64 =
 entry picked [n][k][m] (at: i64) (a: [n][k]f64) (b: [k][m]f64): [n]f64 =
   map (\\row -> row[at] + f64.sum row) (mm a b)
 """
+LEAST = rows.LEAST  # what users have
 NAMES = ["norms", "turned", "both", "scanned", "many", "steps", "written", "following", "pair", "wide", "gates"]
 
 
@@ -120,6 +121,20 @@ def test_several_products_of_one_map(tmp_path: Any, multicore: bool) -> None:
     functions = {f.name: f for f in c_backend(core, multicore=multicore).module.functions}
     for name, expected in (("norms", 1), ("pair", 2), ("wide", 3), ("gates", 2)):
         assert max(in_one_loop(functions[name].body)) == expected, name
+
+
+@pytest.mark.parametrize(("n", "by_rows"), [(1000, False), (2000, True)])
+def test_constant_sizes(n: int, by_rows: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A product too large for the nearer caches is made by rows, too, if its sizes are known."""
+    monkeypatch.setattr(rows, "LEAST", LEAST)
+    text = f"""
+      entry least (a: [{n}][16]f64) (b: [16][100]f64): [{n}]f64 =
+        map f64.minimum (map (\\row -> map (\\column -> f64.sum (map2 (*) row column)) (transpose b)) a)"""
+    (f,) = c_backend(compile_program(compile_text(text))).module.functions
+    assert (max(in_one_loop(f.body), default=0) == 1) == by_rows
+    args = [np.random.default_rng(n).standard_normal(shape) for shape in ((n, 16), (16, 100))]
+    got = futad.compile(text, backend="c").least(*args)
+    np.testing.assert_allclose(got, (args[0] @ args[1]).min(axis=1), rtol=1e-12)
 
 
 def in_one_loop(body: list[ir.Stmt]) -> Iterator[int]:

@@ -17,6 +17,7 @@ from jax import numpy as jnp  # noqa: E402
 
 import futad  # noqa: E402
 import futad.jax  # noqa: E402
+from futad.core import ir  # noqa: E402
 from futad.errors import DtypeError, ShapeError, UsageError  # noqa: E402
 from futad.jax import f32, f64, i32  # noqa: E402
 from tests.support.jaxprs import agrees, leaves, same  # noqa: E402
@@ -257,6 +258,21 @@ def test_updates_in_loops_are_in_place() -> None:
     x = R.normal(size=200_000)
     entry = futad.jax.compile(f, f64["n"], backend="c")
     np.testing.assert_allclose(entry(x), np.cumsum(x) + x[-1], rtol=1e-9, atol=1e-9)
+
+
+def test_linear_algebra_has_the_derivatives_of_the_library() -> None:
+    """From closed forms: no loop that saves a matrix in each iteration."""
+    m = R.normal(size=(5, 5))
+    a = (m @ m.T + 5 * np.eye(5)).astype(np.float32)
+    for f in (jnp.linalg.cholesky, lambda a: jax.scipy.linalg.solve_triangular(a, a, lower=True)):
+        entry = futad.jax.compile(f, f32["n", "n"], backend="interp")
+        assert any(isinstance(s.exp, ir.WithVjp) for s in entry.executable.core.funs[entry.symbol].body.stms)
+        np.testing.assert_allclose(entry(a), f(a), rtol=1e-5, atol=1e-5)
+    indefinite = np.eye(5, dtype=np.float32)
+    indefinite[3, 3] = -1
+    entry = futad.jax.compile(jnp.linalg.cholesky, f32["n", "n"], backend="interp")
+    np.testing.assert_array_equal(entry(indefinite), jnp.linalg.cholesky(indefinite))
+    assert np.isnan(np.diagonal(entry(indefinite))).all()
 
 
 @needs_cc

@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from futad.core import ir
 from futad.core.parse import parse_program
 from futad.optimise.fusion import fuse
 from futad.rewrite import simplify
@@ -47,6 +48,18 @@ def test_map_reduce_and_horizontal():
       let s_5: f64 = reduce(n_1, [p_4], {add(60)}, [0.0f64], False)
       let t_6: f64 = reduce(n_1, [xs_2], {add(70)}, [0.0f64], False)
       let z_7: f64 = mul(s_5, t_6) in (z_7)"""), Map=0, Reduce=0, Fused=1)
+
+
+def test_a_loop_waits_for_the_reader_that_it_can_be_one_with():
+    """Of two loops over one array the first is read beside what is made of the second's result."""
+    q = fused(body(f"""
+      let p_4: [n_1]f64 = {unary(50, "xs_2")}
+      let c_5: [n_1]f64 = {unary(60, "xs_2", "sin")}
+      let u_6: [n_1]f64 = update(c_5, [0i64], 1.0f64, None)
+      let q_7: [n_1]f64 = map(n_1, [p_4, u_6], \\(a_80: f64, b_81: f64) -> {{ let c_82: f64 = mul(a_80, b_81) in (c_82) }})
+      in (q_7)""", ret="[n_1]f64"), Map=2, exp=1, sin=1)
+    maps = [{t.exp.op for t in s.exp.lam.stms} for f in q.funs.values() for s in f.body.stms if isinstance(s.exp, ir.Map)]
+    assert maps == [{"sin"}, {"exp", "mul"}]
 
 
 def test_producer_used_twice_is_kept_as_an_output():

@@ -64,6 +64,18 @@ def test_only_sweeps_that_go_forward_compute_them(file: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("iterations", "saved"), [(100, 2), (8192, 1), (8193, 0)])
+def test_an_outermost_loop_saves_what_stays_in_a_cache(iterations: int, saved: int) -> None:
+    """An array of 16 in each iteration: a MiB in 8192 of them."""
+    core = compile_text(f"""
+        entry back (w: [16]f64) (x: [16]f64): [16]f64 =
+          vjp (\\w -> f64.sum (loop y = x for _i < {iterations} do
+                               map2 (\\w y -> f64.tanh (w * y) * f64.exp (-y)) w y)) w 1""")
+    before = compile_program(core, stop_after="simplify-fused")
+    assert costly(before, "back") - costly(compile_program(core), "back") == saved
+
+
+@pytest.mark.slow
 def test_the_gates_of_dlstm() -> None:
     core = compile_program(load_program(str(PROGRAMS / "dlstm.fut")))
     before = compile_program(load_program(str(PROGRAMS / "dlstm.fut")), stop_after="simplify-fused")

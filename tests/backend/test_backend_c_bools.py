@@ -1,0 +1,54 @@
+"""The C backends: reductions of bools in vector lanes."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import C
+from futad.testing.build import c_backend
+
+TEXT = """
+entry any [n] (xs: [n]f64): bool = or (map f64.isnan xs)
+entry all [n] (xs: [n]f64): bool = and (map (> 0) xs)
+entry odd [n] (xs: [n]f64): bool = reduce (!=) false (map (< 0) xs)
+entry least [n] (xs: [n]f64): (f64, bool) =
+  (f64.minimum xs, or (map (\\x -> f64.isnan (x - 1)) xs))
+entry single [n] (xs: [n]f64): bool = or (map (\\x -> f32.isnan (f32.f64 x + 1)) xs)
+"""
+NUMPY = {
+    "any": lambda xs: np.isnan(xs).any(), "all": lambda xs: (xs > 0).all(), "odd": lambda xs: bool((xs < 0).sum() % 2),
+    "least": lambda xs: (np.nanmin(xs, initial=np.inf), np.isnan(xs).any()), "single": lambda xs: np.isnan(xs).any(),
+}  # fmt: skip
+
+
+@cache
+def program(backend: str) -> futad.Program:
+    return futad.compile(TEXT, backend=backend)
+
+
+@pytest.mark.parametrize("name", [name for name in NUMPY if name != "odd"])
+def test_they_are_integers_in_the_loop(name: str) -> None:
+    """GCC 12 has no lanes for a reduction of bools."""
+    source = c_backend(compile_program(compile_text(TEXT), target=C)).source
+    body = source[source.index(f"int64_t futad_entry_{name}(") :]
+    assert "int x_" in body[: body.index("\n}\n")]
+
+
+@pytest.mark.parametrize("name", NUMPY)
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_as_numpy(name: str, backend: str) -> None:
+    for n in (0, 1, 7, 8, 19, 100):
+        plain = np.random.default_rng(n).random(n) + 0.5
+        inputs: list[Any] = [plain]
+        for at in {0, n // 2, n - 1} if n else ():
+            inputs += [np.where(np.arange(n) == at, odd, plain) for odd in (np.nan, -1.0)]
+        for xs in inputs:
+            got, want = program(backend)[name](xs), NUMPY[name](xs)
+            assert np.array_equal(np.asarray(got), np.asarray(want)), (n, xs)
