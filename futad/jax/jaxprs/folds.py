@@ -17,6 +17,7 @@ from futad.jax.jaxprs.lifted import (
     iota,
     op_at,
     operator,
+    pointwise,
     reversed_,
     swept_back,
     whole,
@@ -81,7 +82,8 @@ _plain("reduce_xor", "xor", zero)
 
 @rule("reduce_max", "reduce_min")
 def _extreme(s: Site, x: Value) -> Value:
-    """NaN if an element is: the core's `max` would leave it out."""
+    """NaN if an element is: the core's `max` would leave it out.  A sum of the NaNs is of the elements' type, so that
+    lanes need no bools."""
     name = s.name.removeprefix("reduce_")
     axes = s.params["axes"]
     if x.elem is BOOL:
@@ -89,8 +91,12 @@ def _extreme(s: Site, x: Value) -> Value:
     most = reduced(s.b, x, axes, name, extreme(x.elem, name))
     if not x.elem.is_float:
         return most
-    none = reduced(s.b, op_at(s.b, "isnan", x), axes, "or", zero(BOOL))
-    return op_at(s.b, "select", none, whole_like(most, Const(x.elem, math.nan)), most)
+
+    def if_nan(c: Builder, y: Atom) -> list[Atom]:
+        return [c.op("select", c.op("isnan", y), c.op("stop_gradient", y), zero(x.elem))]
+
+    nans = reduced(s.b, pointwise(s.b, if_nan, [x], x.shape)[0], axes, "add", zero(x.elem))
+    return op_at(s.b, "select", op_at(s.b, "isnan", nans), whole_like(most, Const(x.elem, math.nan)), most)
 
 
 def whole_like(v: Value, c: Const) -> Value:

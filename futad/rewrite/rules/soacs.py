@@ -8,7 +8,7 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.operator import scalar_op
 from futad.core.scalarops import OPS
-from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var
+from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, array_of, row_type, shape_of
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.ranges import is_index
@@ -27,8 +27,9 @@ RESULTS_SHARED = LEGAL.condition("results shared", "one of two equal arrays is o
 
 @rule(ir.Map, ir.Fused)
 def map_inputs(stm: Stm, ctx: Context) -> Result:
-    """`map (\\x y -> ..) xs xs` -> one input; over `replicate n v` -> v itself, a free variable;
-    over `iota` with a start or step -> over `iota n`, the element computed in the body."""
+    """`map (\\x y -> ..) xs xs` -> one input; over `replicate n v` -> v itself, a free variable; over columns of it ->
+    over `v`, each element repeated in the body; over `iota` with a start or step -> over `iota n`, the element computed
+    in the body."""
     e: Any = stm.exp
     seen: dict[Atom, Var] = {}
     arrays: list[Atom] = []
@@ -62,6 +63,14 @@ def map_inputs(stm: Stm, ctx: Context) -> Result:
                 params.append(p)
                 continue
             ctx.replace(p, row)
+        elif not ctx.mutable(p) and (columns := _columns(d, ctx)) is not None and (
+            REPEATED_CONSTANT(not ctx.mutable(columns[1]))
+        ):
+            shape, value = columns
+            element = Var(p.name, row_type(value.type))
+            arrays.append(value)
+            params.append(element)
+            head.append(Stm((p,), ir.Replicate(shape, element)))
         elif type(d) is ir.Iota and isinstance(p.type, Prim) and (not is_index(d) or index is not None):
             if index is None:
                 iota = Var("iota", ArrayType(I64, (e.width,)))
@@ -87,6 +96,15 @@ def map_inputs(stm: Stm, ctx: Context) -> Result:
         return None
     lam = Lambda(tuple(params), (*head, *e.lam.stms), e.lam.result)
     return [*before, Stm(stm.pat, e.over(tuple(arrays), lam), stm.attrs)]
+
+
+def _columns(d: ir.Exp | None, ctx: Context) -> tuple[tuple[Atom, ...], Atom] | None:
+    """The sizes and the array, if this is the array repeated so often, of which the sizes come after its first."""
+    if type(d) is not ir.Rearrange or type(r := ctx.exp(d.array)) is not ir.Replicate:
+        return None
+    k = len(r.shape)
+    turned = isinstance(r.value.type, ArrayType) and d.perm == (k, *[x for x in range(len(d.perm)) if x != k])
+    return (r.shape, r.value) if turned else None
 
 
 @rule(ir.Reduce, ir.Scan)
@@ -119,11 +137,13 @@ def inside(ctx: Context, a: Atom) -> bool:
 
 @rule(ir.Map, ir.Fused)
 def map_results(stm: Stm, ctx: Context) -> Result:
-    """`map (\\x -> x) xs` -> `xs`; `map (\\x -> v) xs` -> `replicate n v`; equal results -> one."""
+    """`map (\\x -> x) xs` -> `xs`; `map (\\x -> v) xs` -> `replicate n v`; equal results -> one;
+    `map (\\x -> replicate m (f x)) xs` -> `transpose (replicate m (map f xs))`."""
     e: Any = stm.exp
     of_param = dict(zip(e.lam.params, e.arrays, strict=True))
     out: list[Stm] = []
     keep: list[int] = []
+    more: list[tuple[Var, Atom]] = []
     seen: dict[Atom, int] = {}
     first = e.first_mapped
     for k, (v, r) in enumerate(zip(stm.pat, e.lam.result, strict=True)):
@@ -138,16 +158,32 @@ def map_results(stm: Stm, ctx: Context) -> Result:
             out.append(Stm((v,), ir.Replicate((e.width,), r)))
         elif r in seen and RESULTS_SHARED(ctx.shareable(v, stm.pat[seen[r]])):
             out.append(Stm((v,), ir.Alias(stm.pat[seen[r]])))
+        elif (d := _repeats(v, r, ctx)) is not None:
+            values = Var(v.name, array_of(d.value.type, e.width))
+            times = shape_of(v.type)[1 : 1 + len(d.shape)]
+            rep = Var(v.name, array_of(values.type, *times))
+            more.append((values, d.value))
+            perm = (len(times), *[x for x in range(len(shape_of(rep.type))) if x != len(times)])
+            out += [Stm((rep,), ir.Replicate(times, values)), Stm((v,), ir.Rearrange(rep, perm))]
         else:
             seen[r] = k
             keep.append(k)
     if not out:
         return None
-    if not keep and not e.lam.stms:
+    if not keep and not more and not e.lam.stms:
         return out
-    lam = Lambda(e.lam.params, e.lam.stms, tuple([e.lam.result[k] for k in keep]))
+    lam = Lambda(e.lam.params, e.lam.stms, (*[e.lam.result[k] for k in keep], *[a for _, a in more]))
     # The map keeps its place: what it leaves behind may alias its first results.
-    return [Stm(tuple([stm.pat[k] for k in keep]), e.over(e.arrays, lam), stm.attrs), *out]
+    pat = (*[stm.pat[k] for k in keep], *[v for v, _ in more])
+    return [Stm(pat, e.over(e.arrays, lam), stm.attrs), *out]
+
+
+def _repeats(v: Var, r: Atom, ctx: Context) -> ir.Replicate | None:
+    """What makes a map's result `r`, if it is one value so many times, and the array `v` of all is only read."""
+    d = ctx.exp(r)
+    if type(d) is not ir.Replicate or not inside(ctx, d.value) or not ctx.fresh(v):
+        return None
+    return d if isinstance(d.value.type, Prim) or REPEATED_CONSTANT(not ctx.mutable(d.value)) else None
 
 
 @rule(ir.Fused)
