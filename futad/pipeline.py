@@ -142,6 +142,8 @@ PASSES: list[Pass] = [
     Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few),
     Pass("fuse", _FUSE, counts=True),
     _simplify("simplify-fused"),
+    Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c),
+    *_fused_again("column-folds-fused", _c),
     Pass("shared-loops", _lazy("futad.optimise.shared_loops", "shared_loops")),
     Pass("remat", _lazy("futad.optimise.remat", "remat", few=_few)),
     _simplify("simplify-remat"),

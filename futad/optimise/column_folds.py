@@ -6,6 +6,10 @@
     let sums = reduce (map2 op) (replicate k ne) (map (\\x -> map (f x) ys) xs)
     in map g sums
 
+and a view of a matrix's rows goes into the map that reads them, where those may be made, too:
+
+    map f (map transpose (map g xs))  -->  map (\\row -> f (transpose row)) (map g xs)
+
 Each column is folded in the order of its elements, as before.  The rows are then folded by the loop that makes them,
 and need not be stored for it (fusion).  Columns of arrays that nobody makes here are left alone: a loop over them
 keeps its sums in registers.  (The interchange of a reduction and the map around it: Henriksen et al., "Futhark: purely
@@ -14,12 +18,14 @@ functional GPU-programming with nested parallelism and in-place array updates", 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import Atom, Const, Prim, Type, Var, array_of, shape_of
+from futad.core.scope import uses_in
+from futad.core.types import Atom, Const, Prim, Type, Var, array_of, row_type, shape_of
 from futad.legality import Legality
 
 LEGAL = Legality("column-folds", "columns are folded by the loop that makes the rows")
@@ -35,9 +41,10 @@ def column_folds(program: Program) -> Program:
 
 def _scope(lam: Lambda) -> Lambda:
     defs = {v: s.exp for s in lam.stms for v in s.pat}
+    uses = uses_in(lam.stms, lam.result)
     stms: list[Stm] = []
     for s in lam.stms:
-        s = ir.map_scopes(s, _scope)
+        s = ir.map_scopes(_with_views(s, defs, uses), _scope)
         e = s.exp
         found = _found(e, defs) if isinstance(e, ir.Mapping) else None
         if found is None:
@@ -48,6 +55,30 @@ def _scope(lam: Lambda) -> Lambda:
     if all(a is b for a, b in zip(stms, lam.stms, strict=False)) and len(stms) == len(lam.stms):
         return lam
     return Lambda(lam.params, tuple(stms), lam.result)
+
+
+def _with_views(s: Stm, defs: dict[Var, ir.Exp], uses: Mapping[Atom, int]) -> Stm:
+    """A map that takes views of rows which the scope makes for it alone."""
+    e = s.exp
+    if not isinstance(e, ir.Mapping):
+        return s
+    arrays, params, head = list(e.arrays), list(e.lam.params), list[Stm]()
+    for k, (a, p) in enumerate(zip(e.arrays, e.lam.params, strict=True)):
+        view = defs.get(a) if isinstance(a, Var) and uses.get(a) == 1 else None
+        if not isinstance(view, ir.Rearrange) or len(view.perm) < 3 or view.perm[0] != 0:
+            continue
+        m = view.array
+        if not isinstance(m, Var) or uses.get(m) != 1:
+            continue
+        made = defs.get(m)
+        if isinstance(made, ir.Mapping) and made.width is e.width:
+            arrays[k], params[k] = m, Var(m.name, row_type(m.type))
+            head.append(Stm((p,), ir.Rearrange(params[k], tuple([d - 1 for d in view.perm[1:]]))))
+    if not head:
+        return s
+    LEGAL.fired()
+    lam = Lambda(tuple(params), (*head, *e.lam.stms), e.lam.result)
+    return Stm(s.pat, e.over(tuple(arrays), lam), s.attrs)
 
 
 @dataclass(slots=True)

@@ -146,9 +146,9 @@ def map_results(stm: Stm, ctx: Context) -> Result:
     more: list[tuple[Var, Atom]] = []
     seen: dict[Atom, int] = {}
     first = e.first_mapped
-    for k, (v, r) in enumerate(zip(stm.pat, e.lam.result, strict=True)):
-        if k < first:
-            keep.append(k)
+    for at, (v, r) in enumerate(zip(stm.pat, e.lam.result, strict=True)):
+        if at < first:
+            keep.append(at)
             continue
         array = of_param.get(r) if type(r) is Var else None
         if array is not None and array.type == v.type:
@@ -158,16 +158,18 @@ def map_results(stm: Stm, ctx: Context) -> Result:
             out.append(Stm((v,), ir.Replicate((e.width,), r)))
         elif r in seen and RESULTS_SHARED(ctx.shareable(v, stm.pat[seen[r]])):
             out.append(Stm((v,), ir.Alias(stm.pat[seen[r]])))
-        elif (d := _repeats(v, r, ctx)) is not None:
+        elif (found := _repeats(v, r, ctx)) is not None:
+            d, perm = found
+            k = len(d.shape)
             values = Var(v.name, array_of(d.value.type, e.width))
-            times = shape_of(v.type)[1 : 1 + len(d.shape)]
+            times = tuple([shape_of(v.type)[1 + perm.index(t)] for t in range(k)])
             rep = Var(v.name, array_of(values.type, *times))
             more.append((values, d.value))
-            perm = (len(times), *[x for x in range(len(shape_of(rep.type))) if x != len(times)])
+            perm = (k, *[x + (x >= k) for x in perm])
             out += [Stm((rep,), ir.Replicate(times, values)), Stm((v,), ir.Rearrange(rep, perm))]
         else:
-            seen[r] = k
-            keep.append(k)
+            seen[r] = at
+            keep.append(at)
     if not out:
         return None
     if not keep and not more and not e.lam.stms:
@@ -178,12 +180,16 @@ def map_results(stm: Stm, ctx: Context) -> Result:
     return [Stm(pat, e.over(e.arrays, lam), stm.attrs), *out]
 
 
-def _repeats(v: Var, r: Atom, ctx: Context) -> ir.Replicate | None:
-    """What makes a map's result `r`, if it is one value so many times, and the array `v` of all is only read."""
+def _repeats(v: Var, r: Atom, ctx: Context) -> tuple[ir.Replicate, tuple[int, ...]] | None:
+    """The statement of a map's result `r`, if that is one value so many times, and the order of its dimensions in `r`;
+    where the array `v` of all results is only read."""
     d = ctx.exp(r)
+    perm = d.perm if type(d) is ir.Rearrange else tuple(range(len(shape_of(r.type))))
+    if type(d) is ir.Rearrange:
+        d = ctx.exp(d.array)
     if type(d) is not ir.Replicate or not inside(ctx, d.value) or not ctx.fresh(v):
         return None
-    return d if isinstance(d.value.type, Prim) or REPEATED_CONSTANT(not ctx.mutable(d.value)) else None
+    return (d, perm) if isinstance(d.value.type, Prim) or REPEATED_CONSTANT(not ctx.mutable(d.value)) else None
 
 
 @rule(ir.Fused)

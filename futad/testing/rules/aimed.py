@@ -370,7 +370,15 @@ class Aim:
             t = array_of(self.some(PRIMS[:5]), n, *([self.size()] if self.chance(0.25) else []))
             assert isinstance(t, ArrayType)
             made.append(self.some(made) if made and self.chance(0.3) else self.array(t))
+        if self.chance(0.2):
+            made.append(self.let(ir.Rearrange(self.array(ArrayType(F64, (self.size(), n))), (1, 0))))
         return made
+
+    def repeated(self, x: Atom) -> Var:
+        """The value some times, or that with its dimensions in another order."""
+        rep = self.let(ir.Replicate((self.size(),), x), "rep")
+        rank = len(shape_of(rep.type))
+        return self.let(ir.Rearrange(rep, (*range(1, rank), 0))) if self.chance(0.5) else rep
 
     def head_map(self, rule: Rule) -> None:
         n = self.size()
@@ -383,6 +391,8 @@ class Aim:
             out: list[Atom] = [self.some([x, x, self.atom(F64)]) for _ in range(2)] if fused else []
             for _ in range(self.rng.randint(1, 3)):
                 out.append(self.some([*params, *outside, *out[-1:], self.atom(self.some(PRIMS[:4]))]))
+            if self.chance(0.3):
+                out.append(self.repeated(out[-1]))
             return out
 
         lam = self.scope([row_type(a.type) for a in arrays], body)
