@@ -22,7 +22,8 @@ from futad.core.interp_machine import (
     select_lanes,
 )
 from futad.core.node import Range
-from futad.core.types import ArrayType
+from futad.core.types import ArrayType, elem_of
+from futad.core.work import MULTIPLY_ADD
 from futad.errors import BoundsError, ExecutionError, InternalError, OutOfMemory, Span
 
 _ALL = slice(None)
@@ -315,9 +316,17 @@ def _matmul(m: Interpreter, e: ir.MatMul, stm: ir.Stm, sc: Scope) -> Values:
         read=(rows + columns) * inner * sc.lanes,
         written=rows * columns * sc.lanes,
     )
+    _multiply_adds(m, stm, e.a, products)
+    if m.counting and e.plus:
+        m.tally.operation(stm, "add", elem_of(e.a.type), rows * columns * sc.lanes)
     with np.errstate(all="ignore"):
         out = m.total("add", np.matmul(a, b), lambda: np.matmul(np.abs(a), np.abs(b)), inner)
         return (out + m.common(e.plus, sc)[1][0] if e.plus else out,)
+
+
+def _multiply_adds(m: Interpreter, stm: ir.Stm, factor: ir.Atom, times: int) -> None:
+    if m.counting:
+        m.tally.operation(stm, MULTIPLY_ADD, elem_of(factor.type), times)
 
 
 @handler(ir.Contraction)
@@ -328,6 +337,7 @@ def _contraction(m: Interpreter, e: ir.Contraction, stm: ir.Stm, sc: Scope) -> V
     batch = arrays[0].shape[:depth]
     products = math.prod(sizes) * sc.lanes
     m.count("contraction", ops=2 * products, read=2 * products, written=math.prod(outs) * sc.lanes)
+    _multiply_adds(m, stm, e.a, products)
     if not math.prod(sizes):
         return (np.zeros(batch + outs, arrays[0].dtype),)
     terms: list[np.ndarray] = []

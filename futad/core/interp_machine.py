@@ -33,7 +33,8 @@ from futad.core.records import Records
 from futad.core.scalarops import OPS, ScalarOp
 from futad.core.showvalue import write_text
 from futad.core.text import node_name
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, with_true_as_one
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, prim_of, with_true_as_one
+from futad.core.work import Tally, Where
 from futad.deep import deep, frames
 from futad.errors import DivisionByZero, InternalError, OutOfMemory, TooDeep, failed_check
 
@@ -58,15 +59,6 @@ MAX_BATCH = 1 << 22  # elements in one batched temporary
 MOST_CALLS = 100_000  # of recursive functions that are under way at once
 MOST_DEPTH = 24  # maps around: NumPy has so many dimensions, and an array's own
 FRAMES = 40  # of Python that such a call takes at most, or near that
-
-
-@dataclass(slots=True)
-class Work:
-    """Work done by one kind of construct: scalar operations, array elements read and written."""
-
-    ops: int = 0
-    read: int = 0
-    written: int = 0
 
 
 @dataclass(slots=True)
@@ -145,10 +137,9 @@ def handler(cls: type) -> Callable[[Handler], Handler]:
 class Interpreter:
     """Runs the functions of a program.
 
-    `counts` (with `count`): work per kind of construct since construction, a dict from the construct's
-    name in the text to `Work`.  `in_place=False` copies on every update: the semantics without any trust in
-    alias analysis.  `batched=False` runs maps one iteration after the other.  `limit`: statements after which a run
-    is given up with `TooLong`, one over a batch counting as one.
+    `tally` (with `count`): work since construction, `counts` that by kind of construct.  `in_place=False` copies on
+    every update: the semantics without any trust in alias analysis.  `batched=False` runs maps one iteration after the
+    other.  `limit`: statements after which a run is given up with `TooLong`, one over a batch counting as one.
     """
 
     limit: float = math.inf
@@ -161,7 +152,8 @@ class Interpreter:
         self.program = program
         self.counting = count
         self.batched = batched
-        self.counts: dict[str, Work] = {}
+        self.tally = Tally()
+        self.counts = self.tally.counts
         self.env: dict[Var, Value] = {}
         self.one_by_one: set[tuple[int, int]] = set()  # (id of lambda, depth) that were irregular
         self._consts: dict[Const, Any] = {}
@@ -334,10 +326,13 @@ class Interpreter:
 
     def count(self, kind: str, ops: int = 0, read: int = 0, written: int = 0) -> None:
         if self.counting:
-            w = self.counts.setdefault(kind, Work())
-            w.ops += ops
-            w.read += read
-            w.written += written
+            self.tally.add(kind, ops, read, written)
+
+    def operation(self, where: Where, name: str, t: Prim, times: int) -> None:
+        """Counts a scalar operation of the table (see `Tally`)."""
+        if self.counting:
+            self.tally.add("op", times, 0, 0)
+            self.tally.operation(where, name, t, times)
 
     def evaluate(self, record: ScalarOp, args: Sequence[Value]) -> Value:
         """A scalar operation's result; with `total`, where floats are rounded."""
@@ -415,14 +410,13 @@ def _alias(m: Interpreter, e: ir.Alias, stm: ir.Stm, sc: Scope) -> Values:
 
 @handler(ir.Op)
 def _op(m: Interpreter, e: ir.Op, stm: ir.Stm, sc: Scope) -> Values:
+    m.operation(stm, e.op, prim_of(e.args[-1]), sc.lanes)
     return (scalar_op(m, e.op, [m.lift(a, sc.depth) for a in e.args], sc, e.place),)
 
 
 def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: Any = None) -> Value:
     """One scalar operation over a batch."""
     record = OPS[name]
-    if m.counting:
-        m.count("op", ops=sc.lanes)
     if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, m.plain(args[1]) == 0) is not False:
         raise DivisionByZero("integer division by zero", place)
     out = m.evaluate(record, args)

@@ -74,7 +74,7 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
     if m.batched and key not in m.one_by_one:
         printed, told, kept = len(m.traces), len(m.told), m.records.mark()
         saved = [(v, v.data.copy()) for v in values if isinstance(v, Acc)]
-        counts = {k: (w.ops, w.read, w.written) for k, w in m.counts.items()} if m.counting else {}
+        counted = m.tally.mark() if m.counting else None
         try:
             return _map_at_once(m, n, args, values, lam, sc)
         except (Irregular, TooBig) as e:
@@ -82,10 +82,8 @@ def run_map(m: Interpreter, n: int, args: Sequence[Atom], lam: ir.Lambda, sc: Sc
                 acc.restore(data)
             del m.traces[printed:], m.told[told:]
             m.records.back(kept)
-            if m.counting:
-                m.counts.clear()
-                for k, w in counts.items():
-                    m.count(k, *w)
+            if counted is not None:
+                m.tally.back(counted)
             if isinstance(e, TooBig) and n > 1:
                 return _map_halves(m, n, args, values, lam, sc)
             m.one_by_one.add(key)
@@ -132,13 +130,15 @@ def _map_halves(m: Interpreter, n: int, args: Sequence[Atom], values: Values, la
             some.append(v if isinstance(v, Acc) else v[(_ALL,) * (v.ndim - rank_of(a.type)) + (part,)])
         width = part.stop - part.start
         saved = [(v, v.data.copy()) for v in values if isinstance(v, Acc)]
-        kept = m.records.mark()
+        kept, counted = m.records.mark(), m.tally.mark() if m.counting else None
         try:
             parts.append(_map_at_once(m, width, args, some, lam, sc))
         except TooBig:
             for acc, data in saved:
                 acc.restore(data)
             m.records.back(kept)
+            if counted is not None:
+                m.tally.back(counted)
             if width == 1:
                 raise
             parts.append(_map_halves(m, width, args, some, lam, sc))
@@ -213,8 +213,7 @@ def run_reduce(
     if name is not None and m.folds(name, arrays):
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
-        if m.counting:
-            m.count("op", ops=n * sc.lanes)
+        m.operation(lam, name, a.type, n * sc.lanes)
         total = ufunc_of(name, a.type).reduce(v, axis=v.ndim - 1, dtype=v.dtype)
         total = m.total(name, total, lambda: np.add.reduce(np.abs(v), axis=v.ndim - 1), n)
         first = m.plain(m.lift(a, sc.depth))
@@ -241,8 +240,7 @@ def run_scan(
     if name is not None and m.folds(name, arrays):
         (v,), (a,) = arrays, neutral
         assert isinstance(a.type, Prim)
-        if m.counting:
-            m.count("op", ops=n * sc.lanes)
+        m.operation(lam, name, a.type, n * sc.lanes)
         v = lift_value(v, 1, sc.depth)
         out = ufunc_of(name, a.type).accumulate(v, axis=sc.depth, dtype=v.dtype)
         out = m.total(name, out, lambda: np.add.accumulate(np.abs(v), axis=sc.depth), n)
@@ -353,9 +351,8 @@ def _hist(m: Interpreter, e: ir.Hist, stm: ir.Stm, sc: Scope) -> Values:
     elements = isinstance(e.neutral[0].type, Prim) and rank_of(e.dests[0].type) == len(e.idxs)
     if elements and name is not None and m.folds(name, [outs[0], values[0]]):
         lanes = np.nonzero(hit)
-        if m.counting:
-            m.count("op", ops=len(lanes[0]))
         assert isinstance(e.neutral[0].type, Prim)
+        m.operation(stm, name, e.neutral[0].type, len(lanes[0]))
         added = np.broadcast_to(values[0], (*sc.batch, n))[lanes]
         added = m.total(name, added, lambda: np.abs(added), n)
         at = lanes[:k] + tuple([i[lanes] for i in idxs])
@@ -410,6 +407,7 @@ def _update_acc(m: Interpreter, e: ir.UpdateAcc, stm: ir.Stm, sc: Scope) -> Valu
     if m.counting:
         n = int(np.count_nonzero(hit)) * math.prod(row)
         m.count("updateacc", ops=n, read=n, written=n)
+        m.tally.operation(stm, acc.op, acc_elem(e.acc), n)
     if sc.depth == 0:
         if hit:
             acc.data = m.add_at(ufunc, acc.data, tuple(idxs), value)

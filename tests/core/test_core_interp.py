@@ -21,7 +21,7 @@ def both(text: str, *args, name: str = "main"):
     for x, y in zip(a, b, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-13)
         assert np.asarray(x).dtype == np.asarray(y).dtype
-    assert fast.counts == slow.counts
+    assert fast.counts == slow.counts and fast.tally.operations == slow.tally.operations
     return a
 
 

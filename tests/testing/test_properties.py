@@ -84,7 +84,7 @@ def test_text_and_batched_evaluation(seed):
     runs = [Interpreter(again, count=True, batched=b) for b in (True, False)]
     for m in runs:
         same(m.run("main", s.args), want)
-    assert runs[0].counts == runs[1].counts
+    assert runs[0].counts == runs[1].counts and runs[0].tally.operations == runs[1].tally.operations
 
 
 @pytest.mark.slow
