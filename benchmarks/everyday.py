@@ -2,6 +2,8 @@
 (`torch.compile`, where it does not unroll long loops): value, value with gradient, the time from `import` to the first
 gradient in a fresh process with empty caches (Python's own bytecode is there, as it is for installed packages), and the
 memory that a gradient takes.  What runs after futad's first gradient, until its full build is there, is not timed.
+Values and gradients stand beside the machine's bound, too: the least time for the operations that they need, at the
+ceilings that small kernels reach in the same run (`bound.py`, `ceilings.py`).
 
     python benchmarks/everyday.py [--only NAME...] [--size S] [--threads N] [--rounds N] [--json OUT] [--chart OUT]
     python benchmarks/everyday.py --peers venv/bin/python       where JAX and PyTorch are, if not here
@@ -33,6 +35,9 @@ HERE = Path(__file__).resolve().parent
 TEXTBOOK = HERE / "textbook"
 SYSTEMS = ("futad", "jax", "torch")
 ROUND = 0.3  # seconds for each system's calls in a round
+MACHINE = "machine"  # what counts operations and measures ceilings
+SHORT_ROUND = 0.1  # seconds for each ceiling in a round
+QUARTER = 0.25  # of the bound, which dense regular rows should reach
 FREED = 0.3  # seconds within which threads of JAX free what a call took: some do so after it has returned
 SLOWER = 1.25  # a C compiler's time, as a part of the default one's, that is worth a look
 
@@ -57,6 +62,12 @@ def main() -> int:
         compileall.compile_dir(HERE.parent / "futad", quiet=2)  # as the peers', when packages are installed
     if options.worker:
         return (remember if options.memory else work)(*options.worker, options.size, options.backend)
+    with tempfile.TemporaryDirectory() as options.kernels:
+        return compare(parser, options)
+
+
+def compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    """All rows, and what follows from them."""
     from inputs import ROWS
 
     unknown = [name for name in options.only or () if name not in ROWS]
@@ -81,16 +92,16 @@ def main() -> int:
 
 class Worker:
     """A system in a process of its own, which has taken its first gradient.  One that is no peer is a C compiler's
-    command: futad with that."""
+    command: futad with that.  `MACHINE` has counted operations."""
 
     def __init__(self, system: str, row: str, options: argparse.Namespace, folder: Path, memory: bool = False) -> None:
         variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = os.environ | dict.fromkeys(variables, str(options.threads))
         environment |= dict.fromkeys(("FUTAD_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(folder))
         environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if memory else {}
-        if system not in SYSTEMS:
+        if system not in (*SYSTEMS, MACHINE):
             environment["FUTAD_CC"], system = system, "futad"
-        python = sys.executable if system == "futad" else options.peers
+        python = options.peers if system in SYSTEMS[1:] else sys.executable
         command = [python, __file__, "--worker", system, row, "--size", str(options.size), "--backend", options.backend]
         command += ["--memory"] if memory else []
         cpus = sorted(os.sched_getaffinity(0))[: options.threads]
@@ -122,6 +133,8 @@ class Worker:
 
 def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
     """All systems on one program."""
+    from inputs import ROWS
+
     systems: dict[str, dict[str, Any]] = {}
     workers: dict[str, Worker] = {}
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # of a system that failed
@@ -138,16 +151,20 @@ def one_row(name: str, options: argparse.Namespace) -> dict[str, Any]:
             again = Worker(system, name, options, cache, memory=True)
             worker.first |= again.first
             again.close()
+        machine = Worker(MACHINE, name, options, Path(options.kernels))
         for what in ("value", "gradient"):
             times: dict[str, list[float]] = {system: [] for system in workers}
             for _ in range(options.rounds):
                 for system, worker in workers.items():
                     times[system].append(worker.ask(what)["seconds"])
+                if "failed" not in machine.first:
+                    machine.first = machine.ask("measure")
             for system, seconds in times.items():
                 systems[system][what] = statistics.median(seconds)
-        for worker in workers.values():
+        for worker in (*workers.values(), machine):
             worker.close()
-    return {"row": name, "systems": systems, "wrong": disagreement(systems)}
+    dense = ROWS[name].dense
+    return {"row": name, "dense": dense, "systems": systems, "bound": machine.first, "wrong": disagreement(systems)}
 
 
 def disagreement(systems: dict[str, dict[str, Any]]) -> str:
@@ -174,6 +191,8 @@ def work(system: str, name: str, size: float, backend: str) -> int:
     from inputs import ROWS, arguments
 
     row, args = ROWS[name], arguments(name, size)
+    if system == MACHINE:
+        return bounds(name, row.wrt, args, backend)
     start = time.monotonic()
     value, gradient = CALLS[system](name, row.wrt, args, backend)
     result, parts = gradient()
@@ -191,6 +210,27 @@ def work(system: str, name: str, size: float, backend: str) -> int:
         call = value if line.strip() == "value" else gradient
         call()
         reply(seconds=repeated(call))
+    return 0
+
+
+def bounds(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> int:
+    """The bounds of a value and of a gradient, each time that they are asked for by better ceilings."""
+    import bound
+    from ceilings import Ceilings
+
+    import futad
+    from futad.target import target_of
+
+    target = target_of("multicore" if backend == "auto" else backend)
+    entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
+    both = futad.value_and_grad(entry, argnums=tuple(range(wrt)))
+    value = bound.of_value(entry, args, target)
+    gradient = bound.of_gradient(entry, both, range(wrt), args, target)
+    ceilings, names = Ceilings(target.threads), set().union(*[n.ceilings for n in (value, *gradient)])
+    reply()
+    for _ in sys.stdin:
+        found = ceilings.measure(names, SHORT_ROUND)
+        reply(value=bound.least([value], found), gradient=bound.least(gradient, found))
     return 0
 
 
@@ -294,17 +334,35 @@ def ratio(row: dict[str, Any], what: str, rivals: tuple[str, ...] = SYSTEMS[1:])
     return max(best, floor) / max(systems["futad"][what], floor)
 
 
+def share(row: dict[str, Any], what: str) -> float | None:
+    """Of the machine's bound: the least time over futad's; None if it is not known."""
+    took = row["systems"]["futad"].get(what)
+    return row["bound"][what]["seconds"] / took if took and what in row["bound"] else None
+
+
+def limited(bound: dict[str, Any]) -> str:
+    """What takes the most of the least time."""
+    parts = bound["parts"]
+    if parts["copying"] >= parts["products"] + parts["functions"]:
+        return "copying"
+    return max(("products", "functions"), key=lambda part: parts[part])
+
+
 def show(row: dict[str, Any]) -> None:
     for what, unit in WHAT.items():
         against = SYSTEMS[1:2] if what in ("first", "memory") else SYSTEMS[1:]
         times = [f"{s} {unit * found[what]:.3f}" for s, found in row["systems"].items() if what in found]
         by = ratio(row, what, against)
         text = "" if by is None else f"  {by:.2f}{'' if by >= 1 else ' BEHIND'}"
+        if (part := share(row, what)) is not None:
+            text += f"  {part:.0%} of the bound ({limited(row['bound'][what])})"
         name = f"{what} MB" if what == "memory" else what
         print(f"{row['row']:20} {name:9} {'  '.join(times)}{text}", flush=True)
     for system, found in row["systems"].items():
         if "failed" in found:
             print(f"{row['row']:20} {system} has no figures: {found['failed']}")
+    if "failed" in row["bound"]:
+        print(f"{row['row']:20} the bound is not known: {row['bound']['failed']}")
     if row["wrong"]:
         print(f"{row['row']:20} WRONG: {row['wrong']}")
 
@@ -326,6 +384,12 @@ def summary(rows: list[dict[str, Any]], compilers: Sequence[str] = ()) -> None:
             behind = sum(x < 1 for x in found)
             best = "JAX" if len(against) == 1 else "the better of JAX and PyTorch"
             print(f"{what}: geometric mean {mean:.2f} of {best}; behind in {behind} of {len(found)} rows")
+    for what in ("value", "gradient"):
+        found = {row["row"]: part for row in rows if row["dense"] and (part := share(row, what)) is not None}
+        if found:
+            under = ", ".join(f"{name} {part:.0%}" for name, part in found.items() if part < QUARTER)
+            text = f"{statistics.median(found.values()):.0%} of the bound (median of {len(found)} dense regular rows)"
+            print(f"{what}: {text}; under a quarter: {under or 'none'}")
     again = [row["systems"]["futad"]["again_cpu"] for row in rows if "again_cpu" in row["systems"]["futad"]]
     if again:
         print(f"first gradient, warm cache: {statistics.median(again):.2f} s of CPU (median), {max(again):.2f} at most")

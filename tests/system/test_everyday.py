@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -66,6 +67,25 @@ def test_other_compilers_stand_beside_the_default_one():
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "cc -O1: gradient: geometric mean" in done.stdout
+
+
+@pytest.mark.slow
+def test_rows_stand_beside_the_bound_of_the_machine(tmp_path):
+    out = tmp_path / "out.json"
+    command = [sys.executable, str(BENCHMARKS / "everyday.py"), "--only", "rosenbrock", "barrier", "--size", "0.01"]
+    command += ["--rounds", "1", "--systems", "futad", "--json", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = json.loads(out.read_text())["rows"]
+    shown = [line for line in done.stdout.splitlines() if "% of the bound (" in line]
+    assert [line.split()[:2] for line in shown[:-2]] == [[r["row"], w] for r in rows for w in ("value", "gradient")]
+    assert [line.split(":")[0] for line in shown[-2:]] == ["value", "gradient"]  # of the dense row
+    assert [r["dense"] for r in rows] == [True, False]
+    for bound in [r["bound"][w] for r in rows for w in ("value", "gradient")]:
+        assert 0 < bound["seconds"] == max(bound["parts"]["products"] + bound["parts"]["functions"],
+                                           bound["parts"]["copying"])  # fmt: skip
+    steps = rows[1]["bound"]["value"]["needs"]["calls"]["exp f64"]  # a path ends at the barrier
+    assert 1000 < steps < 12_000
 
 
 @pytest.mark.slow
