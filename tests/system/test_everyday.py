@@ -76,6 +76,7 @@ def test_rows_stand_beside_the_bound_of_the_machine(tmp_path):
     command += ["--rounds", "1", "--systems", "futad", "--json", str(out)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "is not known" not in done.stdout, done.stdout
     rows = json.loads(out.read_text())["rows"]
     shown = [line for line in done.stdout.splitlines() if "% of the bound (" in line]
     assert [line.split()[:2] for line in shown[:-2]] == [[r["row"], w] for r in rows for w in ("value", "gradient")]
