@@ -37,7 +37,6 @@ SYSTEMS = ("futad", "jax", "torch")
 ROUND = 0.3  # seconds for each system's calls in a round
 MACHINE = "machine"  # what counts operations and measures ceilings
 SHORT_ROUND = 0.1  # seconds for each ceiling in a round
-QUARTER = 0.25  # of the bound, which dense regular rows should reach
 FREED = 0.3  # seconds within which threads of JAX free what a call took: some do so after it has returned
 SLOWER = 1.25  # a C compiler's time, as a part of the default one's, that is worth a look
 
@@ -384,6 +383,8 @@ def summary(rows: list[dict[str, Any]], compilers: Sequence[str] = ()) -> None:
             behind = sum(x < 1 for x in found)
             best = "JAX" if len(against) == 1 else "the better of JAX and PyTorch"
             print(f"{what}: geometric mean {mean:.2f} of {best}; behind in {behind} of {len(found)} rows")
+    from figures import QUARTER
+
     for what in ("value", "gradient"):
         found = {row["row"]: part for row in rows if row["dense"] and (part := share(row, what)) is not None}
         if found:

@@ -18,7 +18,7 @@ import re
 import statistics
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ EVERYDAY = {"neural_ode": "neural ODE", "hmc": "HMC", "soft_dtw": "soft DTW", "b
             "lotka_volterra": "Lotka-Volterra", "heat": "heat equation", "black_scholes": "Black-Scholes",
             "cox": "Cox regression", "vae": "VAE", "sinkhorn": "Sinkhorn", "trimmed": "trimmed squares",
             "rosenbrock": "Rosenbrock", "bundle": "bundle adjustment"}  # fmt: skip
+QUARTER = 0.25  # of the bound, which dense regular rows should reach
 _PEERS = {"jax": "JAX", "torch": "PyTorch"}
 _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -45,13 +46,20 @@ _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 @dataclass(frozen=True, slots=True)
 class Row:
     """Seconds of a program's value and gradient, by system; `first` until the first gradient of a process, `memory` in
-    bytes that a gradient takes."""
+    bytes that a gradient takes; `bound` the least seconds of value and gradient, `dense` whether to be near them."""
 
     name: str
     value: dict[str, float]
     gradient: dict[str, float]
     first: dict[str, float]
     memory: dict[str, float]
+    bound: dict[str, float] = field(default_factory=dict)
+    dense: bool = False
+
+    def share(self, what: str) -> float | None:
+        """Of the machine's bound that futad's value or gradient reaches."""
+        ours: float = getattr(self, what)["futad"]
+        return self.bound[what] / ours if what in self.bound else None
 
     @property
     def cost(self) -> float:
@@ -100,8 +108,12 @@ def everyday(record: dict[str, Any]) -> list[Row]:
     def of(row: dict[str, Any], what: str) -> dict[str, float]:
         return {who: found[what] for who, found in row["systems"].items() if what in found}
 
-    rows = [r for r in record["rows"] if not r["wrong"]]
-    return [Row(r["row"], of(r, "value"), of(r, "gradient"), of(r, "first"), of(r, "memory")) for r in rows]
+    def row(r: dict[str, Any]) -> Row:
+        bound = {what: found["seconds"] for what, found in r.get("bound", {}).items() if what != "failed"}
+        figures = [of(r, what) for what in ("value", "gradient", "first", "memory")]
+        return Row(r["row"], *figures, bound, r.get("dense", False))
+
+    return [row(r) for r in record["rows"] if not r["wrong"]]
 
 
 def measured(record: dict[str, Any]) -> list[Row]:
@@ -135,6 +147,10 @@ def number(x: float | None) -> str:
     return f"{x:.0f}" if x >= 9.95 else f"{x:.1f}" if x >= 0.995 else f"{x:.2f}"
 
 
+def percent(x: float | None) -> str:
+    return "" if x is None else f"{x:.0%}"
+
+
 def few(rows: Sequence[Row]) -> str:
     """The README's table."""
     lines = ["| program | gradient / value | JAX / futad | PyTorch / futad |", "|---|---|---|---|"]
@@ -146,15 +162,17 @@ def few(rows: Sequence[Row]) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """All ratios of all rows."""
-    whole = bool(rows[0].first)
+    """All ratios of all rows; shares of the bound, if these are known."""
+    whole, bounded = bool(rows[0].first), any(r.bound for r in rows)
     head = ["program", "gradient / value", "JAX: value", "gradient", "PyTorch: value", "gradient"]
     head += ["JAX: first gradient", "memory"] if whole else []
+    head += ["of the bound: value", "gradient"] if bounded else []
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for r in rows:
         cells = [number(r.cost), *[number(ratio(t, [p])) for p in _PEERS for t in (r.value, r.gradient)]]
         cells += [number(ratio(r.first, ["jax"])), number(ratio(r.memory, ["jax"], 1 << 18))] if whole else []
-        lines.append(f"| {name_of(r)} | {' | '.join(cells)} |")
+        cells += [percent(r.share(what)) for what in ("value", "gradient")] if bounded else []
+        lines.append(f"| {name_of(r)}{'*' * (bounded and r.dense)} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -168,6 +186,17 @@ def summary(rows: Sequence[Row]) -> str:
                      f"(geometric mean), and not behind in {ahead} of {len(found)} rows.")  # fmt: skip
     cost = statistics.median([r.cost for r in rows])
     lines.append(f"A gradient with its value costs {number(cost)} values (median).")
+    dense = [r for r in rows if r.dense and r.bound]
+    if dense:
+        lines += ["", "*Of the bound*: the least time for the operations and bytes that a program needs, at the",
+                  "ceilings that small kernels reach in the same run for products, functions and copying, over futad's",
+                  "time (`benchmarks/bound.py`)."]  # fmt: skip
+        parts = []
+        for what in ("value", "gradient"):
+            under = [f"{name_of(r)} {percent(x)}" for r in dense if (x := r.share(what)) is not None and x < QUARTER]
+            left_out = f" (not {', '.join(under)})" if under else ""
+            parts.append(f"{len(dense) - len(under)} {what}s{left_out}")
+        lines.append(f"Of the {len(dense)} dense regular rows (*) {' and '.join(parts)} reach a quarter of it.")
     return "\n".join(lines)
 
 

@@ -33,6 +33,33 @@ def test_ratios():
     assert figures.mean([2.0, 8.0]) == pytest.approx(4)
 
 
+def test_shares_of_the_bound_are_shown_where_they_are_known():
+    def row(name, dense, **bound):
+        times = [{"futad": t, "jax": t} for t in (2.0, 5.0, 1.0)]
+        return figures.Row(name, *times, {}, bound, dense)
+
+    without = [row("mlp", True), row("hmm", False)]
+    assert "bound" not in figures.table(without) + figures.summary(without)
+    known = [row("mlp", True, value=1.0, gradient=1.0), row("vae", True, value=0.2, gradient=2.0), row("hmm", False)]
+    lines = figures.table(known).splitlines()
+    assert lines[0].endswith("| of the bound: value | gradient |")
+    assert lines[2].startswith("| dense net* |") and lines[2].endswith("| 50% | 20% |")
+    assert lines[4].startswith("| hidden Markov |") and lines[4].endswith("|  |  |")
+    assert len({line.count("|") for line in lines}) == 1
+    end = "(*) 1 values (not VAE 10%) and 1 gradients (not dense net 20%) reach a quarter of it."
+    assert figures.summary(known).endswith(f"Of the 2 dense regular rows {end}")
+
+
+def test_everyday_rows_keep_their_bounds():
+    systems = {"futad": {"value": 2.0, "gradient": 3.0, "first": 1.0, "memory": 8}}
+    found = {"value": {"seconds": 0.5}, "gradient": {"seconds": 1.5}}
+    common = {"wrong": "", "systems": systems, "dense": True}
+    rows = [{"row": "mlp", "bound": found, **common}, {"row": "vae", "bound": {"failed": "no memory"}, **common}]
+    first, second = figures.everyday({"rows": rows})
+    assert (first.share("value"), first.share("gradient"), first.dense) == (0.25, 0.5, True)
+    assert second.share("value") is None
+
+
 @pytest.mark.parametrize("page", figures.PAGES, ids=lambda p: p.name)
 def test_the_first_page_can_be_read(page):
     text = page.read_text()
