@@ -45,7 +45,7 @@ from futad.core.work import MULTIPLY_ADD, Where
 from futad.pipeline import compile_program
 from futad.target import Target
 
-LONGEST = 100_000  # statements that the interpreter runs of a compiled derivative
+LONGEST = 20_000  # statements that the interpreter runs of a compiled derivative
 Operations = Counter[tuple[str, str]]  # by name and by type
 
 
@@ -91,24 +91,19 @@ def least(needs: Sequence[Need], ceilings: dict[str, float]) -> dict[str, Any]:
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
-def of_value(entry: Function, args: Sequence[Any], target: Target) -> Need:
-    """What the entry needs with these arguments."""
-    run = _Run(entry, args, target)
-    return _need(run.executed(), args, run.results)
-
-
-def of_gradient(
+def needs(
     entry: Function, both: Function, wrt: Sequence[int], args: Sequence[Any], target: Target
-) -> tuple[Need, ...]:
-    """What `both`, the value and gradient of the entry by the arguments numbered `wrt`, needs, in one or two ways."""
+) -> tuple[Need, list[Need]]:
+    """What the entry needs with these arguments; what `both`, its value and gradient by the arguments numbered `wrt`,
+    needs, in one or two ways."""
     run = _Run(entry, args, target)
     results = [*run.results, *[args[i] for i in wrt]]
-    needs = [_need(run.executed() + run.pulled(wrt), args, results)]
+    gradient = [_need(run.executed() + run.pulled(wrt), args, results)]
     try:
-        needs.append(_need(_Run(both, args, target, LONGEST).executed(), args, results))
+        gradient.append(_need(_Run(both, args, target, LONGEST).executed(), args, results))
     except TooLong:
         pass
-    return tuple(needs)
+    return _need(run.executed(), args, run.results), gradient
 
 
 class _Run:
@@ -171,4 +166,4 @@ def _need(operations: Operations, args: Sequence[Any], results: Sequence[Any]) -
     return need
 
 
-__all__ = ["Need", "least", "of_gradient", "of_value"]
+__all__ = ["Need", "least", "needs"]

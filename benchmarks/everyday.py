@@ -223,8 +223,7 @@ def bounds(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> int:
     target = target_of("multicore" if backend == "auto" else backend)
     entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
     both = futad.value_and_grad(entry, argnums=tuple(range(wrt)))
-    value = bound.of_value(entry, args, target)
-    gradient = bound.of_gradient(entry, both, range(wrt), args, target)
+    value, gradient = bound.needs(entry, both, range(wrt), args, target)
     ceilings, names = Ceilings(target.threads), set().union(*[n.ceilings for n in (value, *gradient)])
     reply()
     for _ in sys.stdin:

@@ -19,7 +19,7 @@ def needs(source: str, *args: Any, wrt: tuple[int, ...] = (0,)) -> tuple[Any, li
     """What the entry `value` needs, and its gradient, in all ways."""
     entry = futad.compile(source, backend="interp").value
     both = futad.value_and_grad(entry, argnums=wrt)
-    return bound.of_value(entry, args, C), list(bound.of_gradient(entry, both, wrt, args, C))
+    return bound.needs(entry, both, wrt, args, C)
 
 
 PRODUCT = """
