@@ -37,6 +37,8 @@ static inline __attribute__((always_inline)) void F(outer)(const int height, con
       const T s = a[ra[i]];
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; v++) sums[i][v] += s * x[v];
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; v++) FUTAD_GEMM_HOLD(x[v]);
     }
   }
 #pragma GCC unroll 8

@@ -52,6 +52,8 @@ static inline __attribute__((always_inline)) void F(tile)(const int height, cons
       const T s = row[i][q];
 #pragma GCC unroll 3
       for (int v = 0; v < vectors; v++) sums[i][v] += s * x[v];
+#pragma GCC unroll 3
+      for (int v = 0; v < vectors; v++) FUTAD_GEMM_HOLD(x[v]);
     }
   }
   if (csC == 1 && columns >= VL) {
