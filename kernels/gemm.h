@@ -85,9 +85,9 @@ static inline int64_t futad_gemm_vectors(int64_t rest, int64_t lanes) {
 /* In the body of a loop that is to stay as short as it is: unrolled, such loops are slow to compile. */
 #define FUTAD_GEMM_PLAIN __asm__ volatile("")
 
-/* A vector that several rows of a tile use stays in its register.  Otherwise clang orders the uses so that registers do
- * not suffice, and has two thirds of the speed. */
-#if defined(__x86_64__) && defined(__clang__)
+/* A vector that several rows of a tile use stays in its register.  Otherwise, of 16 registers, GCC loads it again for
+ * each row, which takes more time than the multiplications, and clang orders the uses so that sums are spilled. */
+#if defined(__x86_64__)
 #define FUTAD_GEMM_HOLD(x) __asm__("" : "+v"(x))
 #else
 #define FUTAD_GEMM_HOLD(x) ((void)0)
