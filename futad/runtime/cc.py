@@ -35,6 +35,7 @@ from futad.errors import BackendError, Error, InternalError, UsageError
 PATIENCE = 1800  # seconds that a compiler may take
 SILENCE = 1  # seconds after which a line tells of it
 LEVELS = ("0", "1", "2", "3")
+LLVM = "-mllvm"  # before an option of clang's that versions may lack
 QUICK_FLAGS = ("-O1", "-fno-openmp-simd")  # of code that is to be there soon
 INSTALL_HINT = (
     "`pip install 'futad[compiler]'` brings one; or install one (Debian, Ubuntu: `apt install gcc libc6-dev`; "
@@ -229,6 +230,9 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
     if compiler.is_clang and _has_libmvec():
         # See kernels/clang_vectors.h, which has the same condition.
         flags.append(f"-fveclib={'AMDLIBM' if compiler.clang >= 19 and _glibc() >= (2, 35) else 'libmvec'}")
+    if compiler.is_clang:
+        # Else loops that read at a stride, rows of a matrix say, are vectorised for a stride of 1 alone.
+        flags += [LLVM, "-enable-mem-access-versioning=false"]
     if compiler.is_zig:
         flags.append("-fno-sanitize=undefined")  # which it does by itself where little is optimised
     return flags
@@ -399,7 +403,11 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path,
     for name in _included(source):
         out.with_name(name).write_text(headers()[name], encoding="utf-8")
     kind = ["-fPIC", "-shared"] if shared else []
-    done = _run(compiler, [*options, *kind, str(main), "-o", str(out), *link_flags()], out.parent)
+    rest = [*kind, str(main), "-o", str(out), *link_flags()]
+    done = _run(compiler, [*options, *rest], out.parent)
+    if done.returncode != 0 and LLVM in options and _UNKNOWN.search(done.stderr):
+        shorter = [x for before, x in zip(("", *options), options, strict=False) if LLVM not in (before, x)]
+        done = _run(compiler, [*shorter, *rest], out.parent)
     if done.returncode == 0:
         return
     _check_space(done)
@@ -440,6 +448,7 @@ _NO_SPACE = {
     errno.EDQUOT: re.compile("disk quota exceeded", re.IGNORECASE),
     errno.EFBIG: re.compile("file too large|file size limit exceeded", re.IGNORECASE),
 }
+_UNKNOWN = re.compile("unknown command line argument", re.IGNORECASE)  # of LLVM
 _KILLED = re.compile("killed|out of memory|cannot allocate memory|virtual memory exhausted", re.IGNORECASE)
 
 

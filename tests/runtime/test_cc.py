@@ -291,6 +291,29 @@ def test_levels_of_optimisation(own_cache, monkeypatch):
         futad.compile("entry f (x: f64) = x").f(1.0)  # not run on the interpreter instead
 
 
+@needs_cc
+def test_options_that_a_clang_lacks_are_left_out(tmp_path, monkeypatch):
+    """One that is gcc, but for what it says of itself and of what it does not know."""
+    gcc = shutil.which(cc.find_compiler().command[0])
+    clang = tmp_path / "clang"
+    clang.write_text(f"""#!/bin/sh
+[ "$1" = --version ] && echo 'clang version 3.1' && exit
+case "$*" in
+  *-mllvm*) echo "clang (LLVM option parsing): Unknown command line argument '-enable'" >&2; exit 1;;
+esac
+for a; do shift; case "$a" in -fveclib*) ;; *) set -- "$@" "$a";; esac; done
+exec {gcc} "$@"
+""")
+    clang.chmod(0o755)
+    compiler = cc.Compiler((str(clang),), "clang version 3.1")
+    flags = cc.compile_flags(compiler=compiler)
+    assert "-mllvm" in flags and "-mllvm" not in cc.compile_flags(compiler=cc.Compiler((str(gcc),), "gcc 12"))
+    cc._compile(compiler, SOURCE % 42, flags, tmp_path / "out.so")
+    assert (tmp_path / "out.so").exists()
+    with pytest.raises(InternalError, match="rejected"):
+        cc._compile(compiler, "int f( {", flags, tmp_path / "other.so")
+
+
 @pytest.mark.slow
 @needs_cc
 def test_the_compiler_of_a_package_is_the_last_resort(tmp_path, monkeypatch):
