@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -82,3 +83,25 @@ def test_a_gradient_at_full_optimisation(backend):
     assert value == pytest.approx(wanted, rel=1e-12)
     for a, b in zip(gradient, others, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10)
+
+
+def test_the_first_program_of_the_readme_needs_no_other_compiler(tmp_path):
+    """Where nothing is on the PATH it runs as machine code, which is right, not on the interpreter."""
+    text = (ROOT / "README.md").read_text()
+    program = re.search(r"```python\n(import numpy as np, futad\n.*?)```", text, re.DOTALL)
+    assert program is not None
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    code = f"{program[1]}\nprog.loss(np.ones(3), np.ones((2, 3)))\nprint(prog.backend)"
+    dropped = ("FUTAD_CC", "CC", "FUTAD_CFLAGS")
+    env = {name: value for name, value in os.environ.items() if name not in dropped}
+    env |= {"PATH": str(empty), "FUTAD_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300, env=env)
+    assert done.returncode == 0, done.stderr
+    assert "interpreter" not in done.stderr and done.stdout.splitlines()[-1] == "multicore"
+    value, gradient = eval(done.stdout.splitlines()[0], {"np": np, "array": np.array})
+    x = np.arange(6.0).reshape(2, 3)
+    e = np.exp(x)
+    assert value == pytest.approx(np.log(e.sum(axis=1)).sum(), rel=1e-12)
+    np.testing.assert_allclose(gradient, (x * e / e.sum(axis=1, keepdims=True)).sum(axis=0), rtol=1e-7)  # of 8 digits
+    assert list((tmp_path / "cache").glob("*/*.so"))
