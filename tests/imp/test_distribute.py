@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -172,6 +173,15 @@ def _inner(*body: ir.Stmt) -> ir.For:
     return ir.For("k", Ref("m", I64), list(body))
 
 
+def test_loops_that_only_add_are_parts_of_their_own():
+    """One that adds to two arrays, and another one to a third; sums that are handed on are not parted from theirs."""
+    loops = [replace(_inner(ir.Store(to, Ref("k", I64), _f("t"), "add")), independent=True) for to in ("u", "v")]
+    made = _made(_loop(*loops))
+    assert made is not None and isinstance(made[0], ir.For)
+    inside = [[s for s in part.body if isinstance(s, ir.For)] for part in made[0].body if isinstance(part, ir.For)]
+    assert [len(x) for x in inside] == [1, 0, 1, 1]
+
+
 def _made(loop: ir.For) -> list[ir.Stmt] | None:
     names = iter(range(100))
     return distributed(loop, True, lambda hint: f"{hint}_{next(names)}", frozenset(), lambda part: [part])
@@ -187,6 +197,13 @@ def test_parts_that_do_not_run_apart():
     assert _made(_loop(fold, function=_op("exp", _op("add", _f("s"), _f("acc"))))) is None
     # memory that two parts add to
     assert _made(_loop(ir.Store("z", AT, _f("t"), "add"), _inner(add))) is None
+    # but not if it is rows apart of one accumulator
+    view = object()
+    first, last = [replace(s, row=(view, (k,))) for k, s in ((0, ir.Store("z", AT, _f("t"), "add")), (1, add))]
+    assert _made(_loop(first, _inner(last))) is not None
+    assert _made(_loop(first, _inner(replace(last, row=(view, (0,)))))) is None
+    assert _made(_loop(first, _inner(replace(last, row=(object(), (1,)))))) is None
+    assert _made(_loop(first, _inner(last, ir.Accumulate("s", "add", Load("z", J, F64))))) is None
     # a variable of the first part that the last one changes
     own = ir.Decl("v", F64, ir.Num(1.0, F64), mutable=True)
     assert _made(_loop(_inner(ir.Accumulate("v", "add", _f("t"))), first=(own,))) is None

@@ -33,6 +33,9 @@ PROGRAMS = {
     "checks-first": """[n] (xs: [n]i64): [n]f64 =
       map (\\x -> let y = assert (x > 0) (f64.i64 x) in f64.exp y + f64.sin y + f64.log y) xs""",
     "vector-lanes": "[n] (xs: [n]f64): [n]f64 = map (* 2) xs",
+    "rows-in-groups": f"""[m][n] (a: [9][m][n]f64) (s: [m]f64) (x: [n]f64) =
+      let sums p = reduce (map2 (+)) (replicate n 0) (map2 (\\r t -> map2 (\\y z -> t * y * z) r x) a[p] s)
+      in ({', '.join(f'sums {k}' for k in range(9))})""",
     "staged-additions": """[n] (x: [n]f64): [n]f64 =
       vjp (\\x -> tabulate n (\\i -> x[i64.max 0 (i - 2)] * f64.sin x[i64.min (n - 1) (i + 1)])) x x""",
     "staged-rows": f"[n] (xs: [n]f64): [n][8]f64 = map (\\x -> [x, {', '.join(f'f64.{c} x' for c in CALLS)}]) xs",

@@ -17,13 +17,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from futad.core.scalarops import OPS
 from futad.core.types import I64, Prim
 from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
-from futad.imp.loops.facts import cost
+from futad.imp.loops.facts import cost, rows_apart
 from futad.imp.loops.if_conversion import can_fail
 from futad.imp.loops.vectorise import accumulations, annotate
 from futad.imp.walk import has_load, loads_in, parts, statements
@@ -43,7 +44,7 @@ TOGETHER = 64  # iterations
 MOST = 12  # scalars that go from one part to another
 DEAR = 15  # the cost of an operation that is worth vector lanes
 CHEAP = 3  # what is computed again rather than handed on
-LARGEST = 120  # statements
+LARGEST = 200  # statements
 
 
 @dataclass(slots=True)
@@ -136,6 +137,8 @@ def _parts(body: list[ir.Stmt]) -> list[_Part]:
             run.append(s)
             continue
         end_run()
+        if now and _adds(now[-1]) and _adds(s):
+            close()
         now.append(s)
         if s.partials and not any(isinstance(t, ir.For | ir.Store) for t in s.body):
             close()
@@ -144,10 +147,18 @@ def _parts(body: list[ir.Stmt]) -> list[_Part]:
     return out
 
 
+def _adds(s: ir.Stmt) -> bool:
+    """Whether all that a statement does is a loop, whose iterations only add to memory."""
+    if not isinstance(s, ir.For) or not s.independent or s.partials:
+        return False
+    return all(isinstance(t, ir.Decl) or (isinstance(t, ir.Store) and t.op is not None) for t in s.body)
+
+
 def _disjoint(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], folds: Set[str]) -> bool:
     """Whether the parts can run one after the other for several iterations each."""
     # By each name or pointer, the parts where it is.
-    mentioned, assigned, loaded, stored, added = [defaultdict[str, set[int]](set) for _ in range(5)]
+    mentioned, assigned, loaded, stored = [defaultdict[str, set[int]](set) for _ in range(4)]
+    added = defaultdict[str, list[tuple[int, ir.Store]]](list)
     for k, p in enumerate(found):
         for s in statements(p.body):
             for n in s.uses():
@@ -157,8 +168,10 @@ def _disjoint(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], fold
             if isinstance(s, ir.Assign | ir.Accumulate):
                 mentioned[s.name].add(k)
                 assigned[s.name].add(k)
-            if isinstance(s, ir.Store):
-                (added if s.op is not None or s.pointer in folds else stored)[s.pointer].add(k)
+            if isinstance(s, ir.Store) and (s.op is not None or s.pointer in folds):
+                added[s.pointer].append((k, s))
+            elif isinstance(s, ir.Store):
+                stored[s.pointer].add(k)
             if k and not FAILS_FIRST(not isinstance(s, ir.Check) and not any(map(can_fail, s.exprs()))):
                 return False
     inside = [s for p in found for t in p.body for b in t.bodies() for s in statements(b)]
@@ -169,8 +182,11 @@ def _disjoint(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], fold
                 return False
         elif n not in inner and not FOLDS_STAY(len(mentioned[n]) == 1):
             return False
-    for to, ks in added.items():
-        if not ADDED_ONCE(len(ks | loaded.get(to, set()) | stored.get(to, set())) == 1):
+    for to, sums in added.items():
+        ks = {k for k, _ in sums}
+        once = len(ks) == 1 or all(rows_apart(s, t) for (k, s), (m, t) in combinations(sums, 2) if k != m)
+        others = loaded.get(to, set()) | stored.get(to, set())
+        if not ADDED_ONCE(once and (not others or others == ks and len(ks) == 1)):
             return False
     # What a part stores no later one reads: it could be memory that each iteration uses for itself.
     return not any(len(ks) > 1 or max(loaded.get(to, {0})) > min(ks) for to, ks in stored.items())

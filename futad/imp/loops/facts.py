@@ -88,4 +88,11 @@ def cost(body: Iterable[ir.Stmt]) -> int:
     return sum(OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for s in body for x in parts(s))
 
 
-__all__ = ["Affine", "LoopFacts", "cost"]
+def rows_apart(s: ir.Store, t: ir.Store) -> bool:
+    """Whether two statements add to different rows of one accumulator."""
+    if s.row is None or t.row is None or s.row[0] is not t.row[0]:
+        return False
+    return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
+
+
+__all__ = ["Affine", "LoopFacts", "cost", "rows_apart"]

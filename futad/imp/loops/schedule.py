@@ -22,6 +22,7 @@ from futad.imp.loops.distribute import distributed
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
+from futad.imp.loops.rows_in_groups import in_groups
 from futad.imp.loops.short_loops import short_inside
 from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_additions import staged_additions
@@ -122,6 +123,8 @@ def _why_not(m: MapLoop, s: Schedule) -> str:
         return "it is not of the form that this is for, or would not gain"
     if s.when is _outermost and m.before is None:
         return "it is inside another nest"
+    if s.when is _inside and m.before is not None:
+        return "it is not inside another nest"
     if m.folds:
         return "its iterations continue a fold of arrays, one after the other"
     return "its rows are not written in vector lanes" if s.when is _writes_lanes else f"not for {m.target.name}"
@@ -173,6 +176,10 @@ def _outer_lanes(m: MapLoop) -> bool:
     return m.target.outer_lanes and m.target.reassociates
 
 
+def _inside(m: MapLoop) -> bool:
+    return m.before is None and m.target.jams
+
+
 def _outermost(m: MapLoop) -> bool:
     return m.before is not None and _jams(m) and _outer_lanes(m)
 
@@ -209,6 +216,10 @@ def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
         return None
     by_number(m.loop.lanes)
     return then(m.loop)
+
+
+def _rows_in_groups(m: MapLoop, then: Then) -> list[Stmt] | None:
+    return in_groups(m.loop, m.target.reassociates, m.asked("rows-in-groups") is not None)
 
 
 def _stage_additions(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -262,6 +273,7 @@ SCHEDULES = [
     Schedule("index-set-splitting", _jams, _split),
     Schedule("checks-first", _jams, _checks_first),
     Schedule("vector-lanes", _any_order, _in_lanes, (1, 32)),
+    Schedule("rows-in-groups", _inside, _rows_in_groups),
     Schedule("staged-additions", _no_lanes_yet, _stage_additions, (8, 512)),
     Schedule("staged-rows", _writes_lanes, _stage_rows, (8, 512)),
     Schedule("reductions-across-lanes", _jams, _reduction_lanes),
@@ -286,6 +298,7 @@ SHORT = {
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
+    "groups": "rows-in-groups",
 }  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from futad.core.types import F64, I64
 from futad.fires import Transformation, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.loops.facts import LoopFacts, cost
+from futad.imp.loops.facts import LoopFacts, cost, rows_apart
 from futad.imp.walk import loads_in, refs
 from futad.legality import Legality
 
@@ -75,11 +75,7 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
 
 def _disjoint(s: ir.Store, t: ir.Store) -> bool:
     """Whether an iteration adds to the same element twice, or iterations to elements of different rows."""
-    if s.index == t.index:
-        return True
-    if s.row is None or t.row is None or s.row[0] is not t.row[0]:
-        return False
-    return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
+    return s.index == t.index or rows_apart(s, t)
 
 
 def across(loop: ir.For, reassociate: bool) -> ir.VectorisedFor | None:
