@@ -159,6 +159,8 @@ PASSES: list[Pass] = [
     _simplify("simplify-hand-on", _c, "hand-on"),
     Pass("element-cut", _lazy("futad.optimise.element_cut", "element_cut"), _c),
     *_fused_again("element-cut", _c),
+    Pass("concat-axes", _lazy("futad.optimise.concat_axes", "concat_axes"), _c),
+    _simplify("simplify-concat-axes", _c, "concat-axes"),
     Pass("eliminate-transposes", _lazy("futad.optimise.transpose_elimination", "eliminate_transposes"), _c),
     # devices
     Pass("without-traces", _bodies("futad.optimise.traces", "without_traces"), lambda target: not target.traces),

@@ -30,3 +30,8 @@ entry first_failure [n] (xs: [n]i64) (ys: [n]i64): i64 =
 entry columns [n] [k] (xs: [n]f64) (ys: [k]f64): ([k]f64, [k]f64) =
   let m = map (\x -> map (\y -> f64.sin (x * y)) ys) xs
   in (map2 (\c y -> reduce (\a b -> a + b * y) 0 c) (transpose m) ys, map2 (\c y -> reduce f64.max y c) (transpose m) ys)
+
+-- Pieces are put side by side, and read one below the other, too (tests/optimise/test_concat_axes.py).
+entry read_otherwise [n][k][l] (a: [n][k]f64) (b: [n][l]f64): [][]f64 =
+  let c = concat (transpose a) (transpose b)
+  in map (\r -> map (* f64.sum (map f64.sum c)) r) (transpose c)
