@@ -15,8 +15,9 @@ product of matrices or contraction again for each factor.  Additions of adjoints
 twice.  Some programs need less, as most adjoints are zero (those of a minimum); so the compiled derivative is counted,
 too, if its run in the interpreter is no longer than `LONGEST`, and of both the one counts that takes less.
 
-The bound is the larger one of two times: of arithmetic, the sum of multiply-adds and calls, which the same units of a
-processor execute, and of moving the bytes, which goes on meanwhile (S. Williams, A. Waterman, D. Patterson, "Roofline",
+The bound is the largest one of three times: of arithmetic, the sum of multiply-adds and calls, which the same units of
+a processor execute; of divisions and square roots, for which it has another unit; and of moving the bytes, which goes
+on meanwhile (S. Williams, A. Waterman, D. Patterson, "Roofline",
 CACM 52, 2009).  It knows nothing of chains of operations that wait for each other, of places that follow from data, nor
 of results in between that leave the caches.
 """
@@ -46,6 +47,7 @@ from futad.pipeline import compile_program
 from futad.target import Target
 
 LONGEST = 20_000  # statements that the interpreter runs of a compiled derivative
+DIVISIONS = ("div", "sqrt", "rsqrt")
 Operations = Counter[tuple[str, str]]  # by name and by type
 
 
@@ -71,14 +73,19 @@ class Need:
         products += [n / 2 / ceilings[f"multiply-add {t}"] for t, n in self.others.items()]
         return {
             "products": sum(products),
-            "functions": sum(n / ceilings[call] for call, n in self.calls.items()),
+            "functions": sum(n / ceilings[call] for call, n in self.calls.items() if not _divides(call)),
+            "divisions": sum(n / ceilings[call] for call, n in self.calls.items() if _divides(call)),
             "copying": self.bytes / ceilings[of_bytes(self.bytes)] if self.bytes else 0.0,
         }
 
     def seconds(self, ceilings: dict[str, float]) -> float:
         """The bound."""
         parts = self.parts(ceilings)
-        return max(parts["products"] + parts["functions"], parts["copying"])
+        return max(parts["products"] + parts["functions"], parts["divisions"], parts["copying"])
+
+
+def _divides(call: str) -> bool:
+    return call.split()[0] in DIVISIONS
 
 
 def least(needs: Sequence[Need], ceilings: dict[str, float]) -> dict[str, Any]:

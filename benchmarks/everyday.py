@@ -341,8 +341,8 @@ def share(row: dict[str, Any], what: str) -> float | None:
 def limited(bound: dict[str, Any]) -> str:
     """What takes the most of the least time."""
     parts = bound["parts"]
-    if parts["copying"] >= parts["products"] + parts["functions"]:
-        return "copying"
+    if max(parts["copying"], parts["divisions"]) >= parts["products"] + parts["functions"]:
+        return max(("copying", "divisions"), key=lambda part: parts[part])
     return max(("products", "functions"), key=lambda part: parts[part])
 
 

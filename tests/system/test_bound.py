@@ -80,13 +80,15 @@ def test_long_derivatives_are_not_run(monkeypatch):
 
 
 def test_the_bound_is_arithmetic_or_copying():
-    """Units are shared by products and functions; memory moves meanwhile."""
-    need = bound.Need({"f64": 1e6}, {"f64": 4e6, "f32": 2e6}, {"exp f64": 1e3}, 3_000_000)
-    rates = {"multiply-add f64": 1e9, "multiply-add f32": 1e10, "exp f64": 1e6, "bytes 2097152": 1e9}
+    """Units are shared by products and functions; another one divides, and memory moves meanwhile."""
+    need = bound.Need({"f64": 1e6}, {"f64": 4e6, "f32": 2e6}, {"exp f64": 1e3, "div f64": 2e3}, 3_000_000)
+    rates = {"multiply-add f64": 1e9, "multiply-add f32": 1e10, "exp f64": 1e6, "div f64": 1e6, "bytes 2097152": 1e9}
     assert need.ceilings == rates.keys()
-    assert need.parts(rates) == pytest.approx({"products": 3.1e-3, "functions": 1e-3, "copying": 3e-3})
+    parts = {"products": 3.1e-3, "functions": 1e-3, "divisions": 2e-3, "copying": 3e-3}
+    assert need.parts(rates) == pytest.approx(parts)
     assert need.seconds(rates) == pytest.approx(4.1e-3)
     assert need.seconds(rates | {"bytes 2097152": 5e8}) == pytest.approx(6e-3)
+    assert need.seconds(rates | {"div f64": 4e5}) == pytest.approx(5e-3)
     assert bound.least([need], rates | {"log f64": 1.0})["ceilings"] == rates
     assert bound.Need().seconds({}) == 0
 

@@ -83,8 +83,8 @@ def test_rows_stand_beside_the_bound_of_the_machine(tmp_path):
     assert [line.split(":")[0] for line in shown[-2:]] == ["value", "gradient"]  # of the dense row
     assert [r["dense"] for r in rows] == [True, False]
     for bound in [r["bound"][w] for r in rows for w in ("value", "gradient")]:
-        assert 0 < bound["seconds"] == max(bound["parts"]["products"] + bound["parts"]["functions"],
-                                           bound["parts"]["copying"])  # fmt: skip
+        parts = bound["parts"]
+        assert 0 < bound["seconds"] == max(parts["products"] + parts["functions"], parts["divisions"], parts["copying"])
     steps = rows[1]["bound"]["value"]["needs"]["calls"]["exp f64"]  # a path ends at the barrier
     assert 1000 < steps < 12_000
 
