@@ -9,12 +9,14 @@ The pieces lie as they did, and so does what reads the whole: row by row, not ac
 
 from __future__ import annotations
 
+from functools import partial
+
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
 from futad.core.scope import uses_in
-from futad.core.types import ONE, ZERO, Atom, Var, elem_of, shape_of
+from futad.core.types import ONE, ZERO, Atom, Prim, Var, elem_of, shape_of
 from futad.legality import Legality
 
 LEGAL = Legality("concat-axes", "pieces are put together along another dimension than the first, without transposing")
@@ -23,11 +25,12 @@ READ_ALIKE = LEGAL.condition("read in one order", "others read the concatenation
 
 def concat_axes(program: Program) -> Program:
     """Rewrite such concatenations in every scope."""
-    return ir.map_bodies(program, _scope)
+    return ir.map_bodies(program, partial(_scope, around={}))
 
 
-def _scope(lam: Lambda) -> Lambda:
-    defs = {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
+def _scope(lam: Lambda, around: dict[Var, ir.Exp]) -> Lambda:
+    """The scope and those in it; `around`: single definitions outside."""
+    defs = around | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
     views: dict[Var, list[ir.Rearrange]] = {}
     for s in lam.stms:
         if isinstance(s.exp, ir.Rearrange) and isinstance(s.exp.array, Var):
@@ -47,20 +50,23 @@ def _scope(lam: Lambda) -> Lambda:
                 LEGAL.fired()
                 made[v] = _along(e, perm, v, out)
                 continue
-        out.append(ir.map_scopes(s, _scope))
+        out.append(ir.map_scopes(s, partial(_scope, around=defs)))
     if all(a is b for a, b in zip(out, lam.stms, strict=False)) and len(out) == len(lam.stms):
         return lam
     return Lambda(lam.params, tuple(out), lam.result)
 
 
 def _order(e: ir.Concat, views: list[ir.Rearrange], defs: dict[Var, ir.Exp]) -> tuple[int, ...] | None:
-    """The order of dimensions in which all views show a concatenation, if its pieces lie in this order, too."""
+    """The order of dimensions in which all views show a concatenation, if its pieces lie in this order, too; one value
+    everywhere lies in any order."""
     if not views or any(r.perm != views[0].perm for r in views):
         return None
     perm = views[0].perm
     pieces = [defs.get(a) if isinstance(a, Var) else None for a in e.arrays]
-    lie = all(isinstance(d, ir.Rearrange) and [d.perm[p] for p in perm] == sorted(perm) for d in pieces)
-    return perm if perm[0] != 0 and lie else None
+    turned = [d.perm for d in pieces if isinstance(d, ir.Rearrange)]
+    fills = [d for d in pieces if isinstance(d, ir.Replicate) and isinstance(d.value.type, Prim)]
+    lie = len(turned) + len(fills) == len(pieces) and all([q[p] for p in perm] == sorted(perm) for q in turned)
+    return perm if perm[0] != 0 and lie and turned else None
 
 
 def _along(e: ir.Concat, perm: tuple[int, ...], v: Var, out: list[Stm]) -> Var:

@@ -23,7 +23,8 @@ PROGRAMS = {
     "read otherwise": (
         "let c = concat (transpose a) (transpose b) in map (\\r -> map (* f64.sum (map f64.sum c)) r) (transpose c)",
         False),
-    "one is no transposition": ("transpose (concat (transpose a) (replicate 2 (replicate n 1)))", False),
+    "one value": ("transpose (concat (transpose a) (replicate 2 (replicate n 1)))", True),
+    "one is no transposition": ("transpose (concat (transpose a) (map (scan (+) 0) (transpose b)))", False),
     "along the first": ("concat a a", False),
 }  # fmt: skip
 
