@@ -11,21 +11,23 @@ and a view of a matrix's rows goes into the map that reads them, where those may
     map f (map transpose (map g xs))  -->  map (\\row -> f (transpose row)) (map g xs)
 
 Each column is folded in the order of its elements, as before.  The rows are then folded by the loop that makes them,
-and need not be stored for it (fusion).  Columns of arrays that nobody makes here are left alone: a loop over them
-keeps its sums in registers.  (The interchange of a reduction and the map around it: Henriksen et al., "Futhark: purely
-functional GPU-programming with nested parallelism and in-place array updates", PLDI 2017, rule G5.)
+and need not be stored for it (fusion); the same holds for the elements of an array that all columns are combined with.
+Columns of arrays that nobody makes here are left alone: a loop over them keeps its sums in registers.  (The interchange
+of a reduction and the map around it: Henriksen et al., "Futhark: purely functional GPU-programming with nested
+parallelism and in-place array updates", PLDI 2017, rule G5.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.scope import uses_in
-from futad.core.types import Atom, Const, Prim, Type, Var, array_of, row_type, shape_of
+from futad.core.types import Atom, Const, Prim, Var, array_of, row_type
 from futad.legality import Legality
 
 LEGAL = Legality("column-folds", "columns are folded by the loop that makes the rows")
@@ -36,17 +38,19 @@ FEWEST = 8  # columns, if it is known how many: fewer are no work for vector lan
 
 def column_folds(program: Program) -> Program:
     """Folds of columns as folds of rows, in every scope."""
-    return ir.map_bodies(program, _scope)
+    return ir.map_bodies(program, partial(_scope, around={}))
 
 
-def _scope(lam: Lambda) -> Lambda:
-    defs = {v: s.exp for s in lam.stms for v in s.pat}
+def _scope(lam: Lambda, around: dict[Var, ir.Exp]) -> Lambda:
+    """The scope and those in it; `around`: definitions outside."""
+    own = {v: s.exp for s in lam.stms for v in s.pat}
+    defs = around | own
     uses = uses_in(lam.stms, lam.result)
     stms: list[Stm] = []
     for s in lam.stms:
-        s = ir.map_scopes(_with_views(s, defs, uses), _scope)
+        s = ir.map_scopes(_with_views(s, own, uses), partial(_scope, around=defs))
         e = s.exp
-        found = _found(e, defs) if isinstance(e, ir.Mapping) else None
+        found = _found(e, own, defs) if isinstance(e, ir.Mapping) else None
         if found is None:
             stms.append(s)
         else:
@@ -83,34 +87,43 @@ def _with_views(s: Stm, defs: dict[Var, ir.Exp], uses: Mapping[Atom, int]) -> St
 
 @dataclass(slots=True)
 class _Columns:
-    """The folds in a map's lambda, and by its parameters that are columns the matrices of which they are."""
+    """The folds in a map's lambda; by its parameters that are columns the matrices of which they are, and by those that
+    are scalars the arrays of which they are elements."""
 
-    folds: list[Stm] = field(default_factory=list)
+    folds: list[tuple[Stm, ir.Fused]] = field(default_factory=list)
     matrices: dict[Atom, Var] = field(default_factory=dict)
+    elements: dict[Atom, Atom] = field(default_factory=dict)
 
 
-def _found(e: ir.Mapping, defs: dict[Var, ir.Exp]) -> _Columns | None:
+def _found(e: ir.Mapping, own: dict[Var, ir.Exp], defs: dict[Var, ir.Exp]) -> _Columns | None:
     """The folds of columns that may go; None if there are none."""
     if isinstance(e.width, Const) and e.width.value < FEWEST:
         return None
     out = _Columns()
     for a, p in zip(e.arrays, e.lam.params, strict=True):
         turned = defs.get(a) if isinstance(a, Var) else None
-        if not isinstance(turned, ir.Rearrange) or turned.perm != (1, 0) or not isinstance(m := turned.array, Var):
-            continue
-        made = defs.get(m)
-        if isinstance(made, ir.Mapping) and made.width is shape_of(m.type)[0]:
-            out.matrices[p] = m
+        if isinstance(turned, ir.Rearrange) and turned.perm == (1, 0) and isinstance(turned.array, Var):
+            out.matrices[p] = turned.array
+        elif isinstance(p.type, Prim):
+            out.elements[p] = a
     if not out.matrices:
         return None
     inside = {*e.lam.params, *[v for s in e.lam.stms for v in s.pat]}
     for s in e.lam.stms:
         f = s.exp
-        if not isinstance(f, ir.Reduce) or not all(a in out.matrices for a in f.arrays):
+        if not isinstance(f, ir.Reduce | ir.Fused) or not any(a in out.matrices for a in f.arrays):
             continue
-        shared = {*f.lam.free(), *f.neutral} & inside
-        if FROM_OUTSIDE(not shared):
-            out.folds.append(s)
+        f = ir.as_fused(f)
+        if f.scans or f.first_mapped < len(s.pat) or not all(isinstance(v.type, Prim) for v in f.lam.params):
+            continue
+        made = [own.get(out.matrices.get(a, a)) for a in f.arrays if isinstance(a, Var)]
+        if not any(isinstance(m, ir.Mapping) and m.width is f.width for m in made):
+            continue
+        given = {a for a in f.arrays if a not in out.matrices} | {a for g in f.folds for a in g.neutral}
+        shared = (given | {v for g in f.folds for v in g.lam.free()}) & inside
+        alone = not (f.lam.free().keys() & inside) - out.elements.keys()
+        if FROM_OUTSIDE(not shared) and alone and all(type(t.exp) is ir.Op for t in f.lam.stms):
+            out.folds.append((s, f))
     return out if out.folds else None
 
 
@@ -120,19 +133,12 @@ def _by_rows(stm: Stm, found: _Columns) -> list[Stm]:
     assert isinstance(e, ir.Mapping)
     b = Builder()
     arrays, params = list(e.arrays), list(e.lam.params)
-    for s in found.folds:
-        f = s.exp
-        assert isinstance(f, ir.Reduce)
-        neutral = tuple([b.let(ir.Replicate((e.width,), ne), "neutral") for ne in f.neutral])
-        rows = [Var(p.name, _row(p.type, e.width)) for p in f.lam.params]
-        results = tuple([Var(v.name, _row(v.type, e.width)) for v in s.pat])
-        op = ir.rename(Lambda(tuple(rows), (Stm(results, ir.Map(e.width, tuple(rows), f.lam)),), results))
-        sums = tuple([Var(v.name, _row(v.type, e.width)) for v in s.pat])
-        matrices = tuple([found.matrices[a] for a in f.arrays])
-        b.add(Stm(sums, ir.Reduce(f.width, matrices, op, neutral, f.comm), s.attrs))
+    for s, f in found.folds:
+        sums = tuple([_row(v, e.width) for v in s.pat])
+        b.add(Stm(sums, _fold_of_rows(b, e.width, f, found), s.attrs))
         arrays += sums
         params += s.pat
-    gone = set(map(id, found.folds))
+    gone = {id(s) for s, _ in found.folds}
     left = Lambda((), tuple([s for s in e.lam.stms if id(s) not in gone]), e.lam.result)
     used = left.free()
     inputs = [(a, p) for a, p in zip(arrays, params, strict=True) if p in used or p not in found.matrices]
@@ -140,9 +146,32 @@ def _by_rows(stm: Stm, found: _Columns) -> list[Stm]:
     return [*b.stms, Stm(stm.pat, e.over(tuple([a for a, _ in inputs]), lam), stm.attrs)]
 
 
-def _row(t: Type, width: Atom) -> Type:
-    assert isinstance(t, Prim)
-    return array_of(t, width)
+def _fold_of_rows(b: Builder, width: Atom, f: ir.Fused, found: _Columns) -> ir.Exp:
+    """The same fold of each of so many columns, over rows."""
+    folds = []
+    for g in f.folds:
+        neutral = tuple([b.let(ir.Replicate((width,), ne), "neutral") for ne in g.neutral])
+        rows = tuple([_row(p, width) for p in g.lam.params])
+        out = tuple([Var("folded", array_of(a.type, width)) for a in g.lam.result])
+        op = Lambda(rows, (Stm(out, ir.Map(width, rows, g.lam)),), out)
+        folds.append(ir.Fold(ir.rename(op), neutral, g.comm))
+    over = [(a, p) for a, p in zip(f.arrays, f.lam.params, strict=True) if a in found.matrices]
+    outer = {p: _row(p, width) if a in found.matrices else p for a, p in zip(f.arrays, f.lam.params, strict=True)}
+    more = [v for v in f.lam.free() if v in found.elements]
+    inner = Lambda((*[p for _, p in over], *more), f.lam.stms, f.lam.result)
+    out = tuple([Var("row", array_of(a.type, width)) for a in f.lam.result])
+    each = (*[outer[p] for _, p in over], *[found.elements[v] for v in more])
+    lam = Lambda(tuple(outer.values()), (Stm(out, ir.Map(width, each, inner)),), out)
+    whole = tuple([found.matrices.get(a, a) for a in f.arrays])
+    if not f.lam.stms and len(folds) == 1 and f.lam.result == f.lam.params and len(over) == len(whole):
+        return ir.folding(f.width, whole, folds[0], False)
+    return ir.Fused(f.width, whole, ir.rename(lam), (), tuple(folds))
+
+
+def _row(v: Var, width: Atom) -> Var:
+    """The variable, of so many."""
+    assert isinstance(v.type, Prim)
+    return Var(v.name, array_of(v.type, width))
 
 
 __all__ = ["column_folds"]

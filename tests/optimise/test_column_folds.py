@@ -21,7 +21,13 @@ COLUMNS = {
     "not associative alone": (f"{MADE} in map (reduce (\\a b -> a * b + a + b) 0) (transpose m)", True),
     "with the place": (
         f"{MADE} in map (\\c -> f64.i64 (reduce (\\(a, i) (b, j) -> if b > a then (b, j) else (a, i)) (-1, -1)"
-        " (zip c (indices c))).1) (transpose m)", False),
+        " (zip c (indices c))).1) (transpose m)", True),
+    "with weights": ("let w = map f64.sin xs in map (\\c -> f64.sum (map2 (*) w c)) (transpose xss)", True),
+    "with given weights": ("map (\\c -> f64.sum (map2 (*) xs c)) (transpose xss)", False),
+    "with an element of its own": (
+        f"{MADE} in map2 (\\c y -> f64.sum (map (\\x -> f64.exp (x * y)) c)) (transpose m) ys", True),
+    "with a value of its own": (
+        f"{MADE} in map2 (\\c y -> let z = f64.exp y in f64.sum (map (\\x -> x * z) c)) (transpose m) ys", False),
     "column used": (f"{MADE} in map (\\c -> f64.sum c * c[0]) (transpose m)", True),
     "operator of the column": (f"{MADE} in map2 (\\c y -> reduce (\\a b -> a + b * y) y c) (transpose m) ys", False),
     "neutral element of the column": (f"{MADE} in map2 (\\c y -> reduce f64.max y c) (transpose m) ys", False),
