@@ -39,6 +39,7 @@ struct futad_arena {
   uint64_t pieces; /* that have begun */
   uintptr_t next[4];
   void *free[4][48];
+  uint64_t records; /* of calls, that have been made */
 };
 
 FUTAD_INLINE uint64_t *futad_words_of(const void *p, int k) {

@@ -17,10 +17,8 @@ from typing import Any
 from futad import checks
 from futad.backend.c_emit import CEmitter, c_name
 from futad.core import ir as core
-from futad.core.callgraph import recursive
 from futad.core.measures import Measured
 from futad.deep import deep
-from futad.errors import BackendError
 from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.watch import Watching
@@ -58,8 +56,10 @@ class CBackend:
         lowerer_class: type[Lowerer] = Lowerer
         self.emitter: type[CEmitter] = CEmitter
         if checks.MEMORY in carries:
-            _without_recursion(program)
             from futad.backend.c_checked import CheckedEmitter
+            from futad.optimise.tasks import in_order
+
+            program = in_order(program)  # races between tasks are not looked for
 
             lowerer_class, self.emitter = Watching, CheckedEmitter
         self.reports = Reports() if checks.VALUES in carries else None
@@ -141,13 +141,6 @@ class CBackend:
     def timed(self, name: str, args: Sequence[Any]) -> tuple[float, list[Any]]:
         """As `run`, with the seconds the compiled code took."""
         return self.compiled.timed(name, args)
-
-
-def _without_recursion(program: core.Program) -> None:
-    found = sorted(recursive(program))
-    if found:
-        f = program.funs[found[0]]
-        raise BackendError(f"memory is not checked in the recursive function '{f.name}'", f.span)
 
 
 __all__ = ["CBackend"]

@@ -16,9 +16,10 @@ from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core.types import I64, Prim
 from futad.imp import ir
-from futad.imp.claims import Claim, Iteration, Now, Receive
+from futad.imp.claims import Claim, EnsureFor, Iteration, KeptApart, Now, Receive
 from futad.imp.contraction import Contract
 from futad.imp.ir import Expr, mul
+from futad.imp.records import Field, Release
 
 # What of the runtime is different: memory comes from the spaces, and a context knows the time.
 CHANGES = [
@@ -29,6 +30,9 @@ CHANGES = [
      "if (to) memcpy(to, data, (size_t)(kept * size)), futad_moved(to, data, kept, size);"),
     ("  struct futad_slot slots[FUTAD_SLOTS];\n",
      "  struct futad_slot slots[FUTAD_SLOTS];\n  struct futad_watch watch;\n"),
+    ("  futad_records_free(ctx->slots[FUTAD_RECORDS_SLOT].data);\n",
+     "  futad_records_free(ctx->slots[FUTAD_RECORDS_SLOT].data);\n"
+     "  ctx->slots[FUTAD_RECORDS_SLOT].data = NULL;\n"),
     ('#include "prelude.h"\n', '#include "prelude.h"\n#include "check_arena.h"\n'),
     ("FUTAD_INLINE int64_t futad_real_bits", '#include "check_memory.h"\n\nFUTAD_INLINE int64_t futad_real_bits'),
 ]  # fmt: skip
@@ -71,11 +75,16 @@ def changed(text: str, changes: list[tuple[str, str]]) -> str:
 class CheckedEmitter(CEmitter):
     """C for checked execution."""
 
+    records_header = "check_records.h"
+
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__(module, multicore, grain)
         self.handlers[Receive] = self.receive
         self.handlers[Iteration] = lambda s: self.line(f"futad_iteration(ctx, {s.loop}, {self.expr(s.number)});")
         self.handlers[Claim] = self.claim
+        self.handlers[EnsureFor] = self.ensure
+        self.handlers[KeptApart] = self.keep_apart
+        self.handlers[Release] = self.release
         self.plain: set[str] = set()  # arrays that are not in the spaces
 
     def runtime(self) -> tuple[str, str]:
@@ -89,6 +98,7 @@ class CheckedEmitter(CEmitter):
         # A finding comes back here; what is done is in a function of its own, which the compiler can then optimise.
         self.line("if (setjmp(ctx->watch.stop)) goto failed;")
         self.line("ctx->watch.nest = FUTAD_ALONE;")
+        self.line("futad_now(ctx);")  # no time is 0, as entries of no array are
         super().body(f)
 
     def piece(self) -> None:
@@ -149,6 +159,8 @@ class CheckedEmitter(CEmitter):
 
     def ensure(self, s: ir.Ensure) -> None:
         super().ensure(s)
+        if isinstance(s, EnsureFor):
+            self.line(f"if ((void *){s.name} != (void *)({self.address(s.source, s.offset)}))")
         self.line(f"futad_begin({s.name}, {s.name}, 0, {self.size(s.count)}, {size_class(s.elem)}, {s.by});")
 
     def append(self, s: ir.Append) -> None:
@@ -166,6 +178,21 @@ class CheckedEmitter(CEmitter):
         self.line(f"futad_begin({s.name}, {s.name}, 0, {count}, {size_class(s.elem)}, {s.by});")
         self.line(f"memcpy({s.name}, {s.source}, {count} * sizeof({t}));")
         self.mark(s.name, ir.ZERO, (s.count,), (ir.ONE,), s.elem, s.by)
+
+    # -- records
+
+    def keep_apart(self, s: KeptApart) -> None:
+        counts = f"(const int64_t[]){{{', '.join(map(self.size, s.counts)) or '0'}}}"
+        classes = f"(const int64_t[]){{{', '.join(str(size_class(t)) for t in s.elems) or '0'}}}"
+        self.line(f"const int64_t {s.name} = futad_record(ctx, {len(s.elems)}, {counts}, {classes}, {s.by});")
+        self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def field(self, s: Field) -> None:
+        t = c_type(s.elem)
+        self.line(f"{t} *const {s.name} = futad_record_value(ctx, {self.expr(s.record)}, {s.number}, {s.by});")
+
+    def release(self, s: Release) -> None:
+        self.line(f"futad_record_over(ctx, {self.expr(s.record)}, {s.by});")
 
     # -- bulk operations
 

@@ -28,6 +28,7 @@ class CEmitter(Emitter):
 
     reports: Reports | None = None  # of what is bound
     stops = False  # see `Target.stops`
+    records_header = "records.h"
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
@@ -76,7 +77,7 @@ class CEmitter(Emitter):
         measures = words_of(self.module.sites)
         slots = max(1, self.module.slots + bools)
         kinds = {type(s) for f in self.module.functions for s in statements(f.body)}
-        self.records, self.forks = records.Keep in kinds, Fork in kinds
+        self.records, self.forks = any(issubclass(k, records.Keep) for k in kinds), Fork in kinds
         last = slots + bool(self.recursing)
         self.line(f"#define FUTAD_SLOTS {last + self.records + self.forks + (measures > 0)}")
         if self.records:
@@ -94,7 +95,7 @@ class CEmitter(Emitter):
         if self.recursing:
             self.lines += [f"#define FUTAD_STACK_SLOT {slots}", '#include "recursion.h"']
         if self.records:
-            self.line('#include "records.h"')
+            self.line(f'#include "{self.records_header}"')
         if self.forks:
             self.lines += [f"#define FUTAD_TASKS_SLOT {last + self.records}", '#include "tasks.h"']
         if kinds & {ir.Gemm, ir.Pack}:  # or C compilers would read it for nothing, and without -O compile it

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from futad.bindings import Binding, Loop
 from futad.core import ir as core
 from futad.core.types import U64, Prim, Var
-from futad.imp.ir import Expr, Origin, Param, Stmt
-from futad.imp.node import Declared, Node, Read, Text, Used
+from futad.imp.ir import ZERO, Ensure, Expr, Origin, Param, Stmt
+from futad.imp.node import Declared, Node, Pointed, Read, Static, Text, Used
+from futad.imp.records import Keep
 from futad.imp.views import Value, View
 
 
@@ -75,6 +76,23 @@ class Claim(Stmt):
     other: Region | None = None
 
 
+@dataclass(slots=True, eq=False)
+class KeptApart(Keep):
+    """A record whose values lie in blocks of their own: their elements and numbers of these."""
+
+    elems: Static = ()
+    counts: tuple[Expr, ...] = ()
+    by: int = 0
+
+
+@dataclass(slots=True, eq=False)
+class EnsureFor(Ensure):
+    """Memory for a copy of the array at `source`, which lies there already if the slot is that array's."""
+
+    source: Pointed = ""
+    offset: Expr = ZERO
+
+
 class Unchecked:
     """A lowering's remarks, which only checked execution needs (`watch.py`).  `plain`: loops stay as lowering makes
     them, one iteration after the other."""
@@ -103,6 +121,10 @@ class Unchecked:
     def changing(self, v: View) -> View:
         """The array, which may have changed since it was bound."""
         return v
+
+    def keep(self, name: str, size: Expr, values: Sequence[tuple[Prim, Expr]]) -> Stmt:
+        """What makes a record of so many bytes; its values by their elements and the numbers of these."""
+        return Keep(name, size)
 
     def receive(self, param: Param, shape: Sequence[Expr]) -> None:
         """An array of the caller is an argument."""

@@ -35,12 +35,15 @@ class Keep(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Field(Stmt):
-    """Declare a pointer to elements that lie so many bytes from a record's beginning."""
+    """Declare a pointer to elements that lie so many bytes from a record's beginning, its value of that number; `by`
+    is for checked execution, here and below."""
 
     name: Declared
     elem: Prim
     record: Expr
     offset: Expr
+    number: int
+    by: int = 0
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +51,7 @@ class Release(Stmt):
     """Nobody reads the record any more."""
 
     record: Expr
+    by: int = 0
 
 
 def _bytes(lo: Lowerer, t: Type, shape: tuple[Expr, ...]) -> Expr:
@@ -62,9 +66,9 @@ def _bytes(lo: Lowerer, t: Type, shape: tuple[Expr, ...]) -> Expr:
     return lo.let(mul(ir.Bin("/", add(size, num(WORD - 1)), num(WORD)), num(WORD)), "bytes")
 
 
-def _field(lo: Lowerer, t: Type, shape: tuple[Expr, ...], record: Expr, offset: Expr, hint: str) -> View:
-    name = lo.name(hint)
-    lo.emit(Field(name, elem_of(t), record, offset))
+def _field(lo: Lowerer, t: Type, shape: tuple[Expr, ...], record: Expr, offset: Expr, number: int) -> View:
+    name = lo.name("field")
+    lo.emit(Field(name, elem_of(t), record, offset, number))
     root = Root(None, False, elem_of(t))
     return dense_view(Mem(name, elem_of(t), frozenset((root,))), shape)
 
@@ -75,10 +79,10 @@ def _keep(lo: Lowerer, stm: core.Stm, e: core.Keep, destinations: list[Destinati
     for a in e.values:
         offsets.append(add(offsets[-1], _bytes(lo, a.type, lo.shape(a.type))))
     name = lo.name(stm.pat[0].name)
-    lo.emit(Keep(name, offsets[-1]))
+    lo.emit(lo.keep(name, offsets[-1], [(elem_of(a.type), ir.product(lo.shape(a.type))) for a in e.values]))
     record = Ref(name, REC)
-    for a, at in zip(e.values, offsets, strict=False):
-        field = _field(lo, a.type, lo.shape(a.type), record, at, "field")
+    for k, (a, at) in enumerate(zip(e.values, offsets, strict=False)):
+        field = _field(lo, a.type, lo.shape(a.type), record, at, k)
         v = lo.value(a)
         if isinstance(v, View):
             lo.copy(field, v)
@@ -95,7 +99,7 @@ def _kept(lo: Lowerer, stm: core.Stm, e: core.Kept, destinations: list[Destinati
     out: list[Value] = []
     for k, v in enumerate(stm.pat):
         shape = lo.shape(v.type)
-        field = _field(lo, v.type, shape, record, at, "field")
+        field = _field(lo, v.type, shape, record, at, k)
         at = add(at, _bytes(lo, v.type, shape))
         if isinstance(v.type, Prim):
             name = lo.name(v.name)

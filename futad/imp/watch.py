@@ -28,10 +28,10 @@ from typing import Any, Protocol, runtime_checkable
 from futad.bindings import Binding, Loop
 from futad.core import ir as core
 from futad.core.measures import Site
-from futad.core.types import I64, U64, ArrayType, Atom, Type, Var
+from futad.core.types import I64, U64, ArrayType, Atom, Prim, Type, Var
 from futad.errors import Span
 from futad.imp import ir
-from futad.imp.claims import Claim, Iteration, Now, Receive, Region
+from futad.imp.claims import Claim, EnsureFor, Iteration, KeptApart, Now, Receive, Region
 from futad.imp.dispatch import Destination
 from futad.imp.indexing import indexed
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add
@@ -68,6 +68,7 @@ class Watching(Lowerer):
         self.around: list[int] = [0]  # loops
         self.counters: list[Ref] = []
         self.near: Span | None = None
+        self.moved: View | None = None  # what the next memory that is had is for
         self.iterations: list[tuple[str, list[tuple[View, Region]]]] = []  # what loops go on with
         super().__init__(program, replace(target, tiles=False))
 
@@ -89,7 +90,18 @@ class Watching(Lowerer):
 
     # -- memory
 
+    def move(self, v: View, destination: Destination) -> View:
+        outer, self.moved = self.moved, v
+        try:
+            return super().move(v, destination)
+        finally:
+            self.moved = outer
+
     def emit(self, stmt: ir.Stmt) -> None:
+        if isinstance(stmt, ir.Ensure) and self.moved is not None and isinstance(self.moved.base, Mem):
+            base, at = self.moved.base, self.moved.offset
+            stmt = EnsureFor(stmt.name, stmt.elem, stmt.slot, stmt.count, source=base.pointer, offset=at)
+            self.moved = None
         if isinstance(stmt, ir.Stack) and self.watched:
             stmt = ir.Ensure(stmt.name, stmt.elem, self.slots, ir.num(stmt.count))
             self.slots += 1
@@ -111,6 +123,9 @@ class Watching(Lowerer):
         self.argument(name, param)
         self.emit(Receive(name, param.type, given, count, self.slots))
         self.slots += 1
+
+    def keep(self, name: str, size: Expr, values: Sequence[tuple[Prim, Expr]]) -> ir.Stmt:
+        return KeptApart(name, size, tuple([t for t, _ in values]), tuple([n for _, n in values]))
 
     def argument(self, name: str, param: ir.Param) -> None:
         """What is bound next is an argument."""
@@ -225,7 +240,7 @@ class Watching(Lowerer):
         arrays = [v for v in stm.pat if isinstance(v.type, ArrayType)]
         self.near = _span(e) or self.near
         outer, near = self.binding, self.near
-        if stm.pat and (arrays or e.lambdas()):
+        if stm.pat and (arrays or e.lambdas() or isinstance(e, core.Keep)):
             self.binding = self.number((arrays or stm.pat)[0], type(e).__name__.lower())
             self.begins(stm)
         since = ""

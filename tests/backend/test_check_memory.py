@@ -17,10 +17,10 @@ from futad.core.interp import Interpreter
 from futad.core.types import ArrayType
 from futad.errors import BoundsError, CheckFailure, InternalError
 from futad.flatten.lower import DeviceLowerer
-from futad.imp import elements, ir
+from futad.imp import elements, ir, outline, records
 from futad.imp.dispatch import HANDLERS
 from futad.imp.lower import Lowerer
-from futad.imp.views import View
+from futad.imp.views import Mem, View
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
 from futad.target import C
@@ -200,6 +200,99 @@ def test_the_iterations_of_both_are_named(monkeypatch):
     assert re.search(
         r"read as 'ys' \(.*\) in iteration 0, was last written by '\w+' \(update, .*\) in iteration 0", message
     )
+
+
+# --- recursive functions ---------------------------------------------------------------------------------
+
+SORT = """def halves [n] (xs: [n]f64): [n]f64 =
+  if n <= 1 then xs
+  else let h = n / 2
+       let (a, b) = (halves (take h xs), halves (drop h xs))
+       in (map (* 2) b ++ map f64.sin a) :> [n]f64
+entry main [n] (xs: [n]f64): [n]f64 = halves xs
+"""
+CHAIN = """def chain [k][n] (ws: [n][k]f64) (x: [k]f64): [k]f64 =
+  if n == 0 then x else let y = chain (drop 1 ws) x in map3 (\\w y i -> f64.sin (w * y) * f64.sum y' + i) ws[0] y y
+entry main [k][n] (ws: [n][k]f64) (x: [k]f64) = vjp (\\(ws, x) -> chain ws x) (ws, x) (replicate k 1)
+""".replace("let y = chain (drop 1 ws) x in", "let y = chain (drop 1 ws) x let y' = map f64.cos y in")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_recursive_programs_run_clean(backend):
+    """Results in slots of callers, records, accumulators as parameters, maps of calls and tasks."""
+    text = (
+        SORT.replace("entry main", "entry sort") + CHAIN
+        + "entry each [m][n] (xs: [m][n]f64) = vjp (\\xs -> map (\\r -> f64.sum (halves r)) xs) xs (replicate m 1)\n"
+        "def both [n] (xs: [n]f64): f64 = if n <= 1 then f64.sum xs else let h = n / 2 in\n"
+        "  let (a, b) = par (\\i -> both (take i xs)) (\\i -> both (drop i xs)) (h, h) in a * f64.sin b\n"
+        "entry tasks [n] (xs: [n]f64) = vjp both xs 1\n"
+    )
+    program, plain = checked(text, backend), futad.compile(text, backend="interp")
+    r = np.random.default_rng(1)
+    for n, k in ((0, 2), (1, 1), (5, 3), (12, 4)):
+        ws, x = r.normal(size=(n, k)), r.normal(size=k)
+        for name, args in (("sort", [x]), ("main", [ws, x]), ("each", [ws]), ("tasks", [x])):
+            got, want = (p[name](*args) for p in (program, plain))
+            for a, b in zip(got, want, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-13)
+        assert program.executor().compiled.records()[1] == 0
+
+
+LATE = "in loop ys = (a ++ b) :> [n]f64 for i < n do map2 (+) ys (reverse ys)"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_a_result_that_stays_in_an_activation_is_found(backend, monkeypatch):
+    """Its memory was given back when the call returned, and the next one has it."""
+    monkeypatch.setattr(Lowerer, "move", lambda self, v, destination: v)
+    text = SORT.replace("in (map (* 2) b ++ map f64.sin a) :> [n]f64", LATE)
+    message = finding(text, backend, np.arange(5.0)[::-1].copy())
+    assert re.search(r"overwritten memory: .* read as 'halves' \(call, program.fut:5:22\), was last written", message)
+
+
+@pytest.mark.slow
+def test_activations_with_common_memory_overwrite_each_other(monkeypatch):
+    def shared(lo: Lowerer, fun: core.Fun) -> ir.Function:
+        return lo.function(fun, local=True)
+
+    monkeypatch.setattr(outline, "activation", shared)
+    message = finding(SORT, "c", np.arange(9.0))
+    assert re.search(r"overwritten memory: element \d+ of its memory, read as '\w+' \(call, .*last written", message)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("defect", ["before it is read", "twice"])
+def test_a_record_that_was_given_back_is_stale(defect, monkeypatch):
+    emit = Lowerer.emit
+
+    def early(self: Lowerer, stmt: ir.Stmt) -> None:
+        if defect == "twice" and isinstance(stmt, records.Release):
+            emit(self, records.Release(stmt.record))
+        if isinstance(stmt, records.Field) and isinstance(stmt.record, ir.Ref) and stmt.number == 0:
+            given = not any(isinstance(s, records.Keep) and s.name == stmt.record.name for s in self.out)
+            if given and defect != "twice":
+                emit(self, records.Release(stmt.record))
+        emit(self, stmt)
+
+    monkeypatch.setattr(Lowerer, "emit", early)
+    message = finding(CHAIN, "c", np.ones((3, 2)), np.ones(2))
+    assert re.search(r"stale memory: .* reads what '\w*record\w*' \(keep, .*\) has given back", message)
+
+
+@pytest.mark.slow
+def test_a_value_that_was_not_kept_is_uninitialised(monkeypatch):
+    """A record's values in another order than they are read in."""
+    copy = Lowerer.copy
+
+    def mutant(self: Lowerer, dst: View, src: View) -> None:
+        if not (isinstance(dst.base, Mem) and dst.base.pointer.startswith("field")):
+            copy(self, dst, src)
+
+    monkeypatch.setattr(Lowerer, "copy", mutant)
+    message = finding(CHAIN, "c", np.ones((3, 2)), np.ones(2))
+    assert re.search(r"uninitialised memory: .* memory for '\w+' \(\w+, .*\) that nobody has written", message)
 
 
 # --- what is right ---------------------------------------------------------------------------------------
