@@ -47,7 +47,7 @@ FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place
 LOAD = 3  # costs, as those of scalar operations in `core/scalarops.py`
 STORE = 5
 GAIN = 2  # least that has to be saved
-CACHED = 1 << 20  # bytes of an array that may be new outside of loops
+SMALL = 1 << 23  # bytes of an array that may be new outside of loops
 
 Coords: TypeAlias = tuple[Atom, ...]
 """The widths of a nest's levels, outermost first: the place of an element is an iteration of each."""
@@ -277,8 +277,8 @@ class _Cut:
         """Whether there may be more arrays than before."""
         size = 8
         for n in body.coords:
-            size *= n.value if isinstance(n, Const) else CACHED
-        return self.inside or size <= CACHED
+            size *= n.value if isinstance(n, Const) else SMALL
+        return self.inside or size <= SMALL
 
     def readable(self, array: Var, body: _Body, n: int) -> bool:
         """Whether the nest may read an array; it may do so again if it does already."""
