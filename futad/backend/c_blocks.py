@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from futad.backend.emit import c_type
+from futad.core.scalarops import OPS
 from futad.core.types import I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 LANES = (32, 16, 8)  # iterations of a block: the first number, or the first that a constant number of iterations allows
 LANE = Ref("lane", I64)
 FEW = 4  # fewer iterations than these, left over, are done one by one
+DEAR = 15  # cost of an operation that is a call
 MEMORY = 1 << 24  # bytes of the arrays that all iterations of a block have for themselves
 
 
@@ -126,7 +128,34 @@ class _Block:
                 out.append([s] if isinstance(s, ir.Store) else s)
             else:
                 run.append(s)
-        return [*out, run] if run else out
+        out += [run] if run else []
+        return [x for part in out for x in (self.staged(part) if isinstance(part, list) else [part])]
+
+    def staged(self, run: list[ir.Stmt]) -> list[list[ir.Stmt]]:
+        """The run; if it calls functions, and memory of its lanes is not side by side, its loads, its operations and
+        its stores.  GCC vectorises no loop that stores at a distance: it would call the functions lane by lane."""
+        dear = any(isinstance(x, ir.Scalar) and OPS[x.op].cost >= DEAR for s in run for x in expressions(s))
+        if not dear:
+            return [run]
+        stores = [s for s in run if isinstance(s, ir.Store)]
+        computed: set[str] = set()
+        loads: list[ir.Stmt] = []
+        for s in run:
+            if isinstance(s, ir.Decl) and not refs(s) & computed and (self.is_place(s) or isinstance(s.init, Load)):
+                loads.append(s)
+            elif isinstance(s, ir.Decl):
+                computed.add(s.name)
+        first = next((k for k, s in enumerate(run) if isinstance(s, ir.Store)), len(run))
+        late = any(isinstance(x, Load) for s in run[first:] for x in expressions(s))
+        if late or not all(isinstance(s.value, Ref) and s.pointer not in self.s.arrays for s in stores):
+            return [run]
+        facts = LoopFacts(self.var, [*self.again.values(), *run])
+        places = [s.index for s in stores]
+        places += [s.init.index for s in loads if isinstance(s, ir.Decl) and isinstance(s.init, Load)]
+        if all(facts.invariant(e) or facts.beside(e) for e in places):
+            return [run]
+        left = [s for s in run if s not in loads and not isinstance(s, ir.Store)]
+        return [part for part in (loads, left, list[ir.Stmt](stores)) if part]
 
     def arrays_of(self, parts: list[list[ir.Stmt] | ir.Stmt]) -> None:
         """Declare arrays for the scalars that other parts need."""

@@ -239,7 +239,8 @@ class Node:
 
     def __init_subclass__(cls) -> None:
         if "kinds" not in cls.__dict__:  # `dataclass` makes a class with slots once more
-            cls.kinds = {f: _kind_of(t, cls, f) for f, t in cls.__dict__.get("__annotations__", {}).items()}
+            own = {f: _kind_of(t, cls, f) for f, t in cls.__dict__.get("__annotations__", {}).items()}
+            cls.kinds = {f: k for f, k in cls.kinds.items() if f not in own} | own
             for name, first in _WHEN_CALLED.items():
                 setattr(cls, name, first)
 
