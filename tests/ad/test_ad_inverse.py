@@ -495,6 +495,27 @@ def test_leapfrog(backend: str) -> None:
             np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
 
 
+@needs_cxx
+@pytest.mark.parametrize("backend", ["interp", "c", "multicore"])
+def test_sums_on_the_way_of_arrays_in_maps(backend: str) -> None:
+    """Each sum has an operator of its own: with one for two, variables were bound twice, and C summed the wrong rows."""
+    text = """
+        def run [n] (x: [n]f64) (v: [n]f64) : ([n]f64, [n]f64) =
+          loop (x, v) = (x, v) for _r < 2 do
+            let a = map (\\p -> f64.sum (map (\\q -> f64.log (1.2 + p * p) + q) x)) x
+            let v = map2 (\\p q -> p + 0.1 * q) v a
+            in (map2 (\\p q -> p + 0.1 * q) x v, v)
+        def f [n][b] (x: [n]f64) (v: [b][n]f64) : f64 =
+          f64.sum (map (\\v -> let (x, v) = run x v in f64.sum (map2 (*) x v)) v)
+        entry plain [n][b] (x: [n]f64) (v: [b][n]f64) = vjp (\\(x, v) -> f x v) (x, v) 1
+        entry undone [n][b] (x: [n]f64) (v: [b][n]f64) = #[reversible(1e-12)] vjp (\\(x, v) -> f x v) (x, v) 1"""
+    made = futad.compile(text, backend=backend, check=True)
+    rng = np.random.default_rng(4)
+    x, v = rng.normal(size=8), rng.normal(size=(2, 8))
+    for got, want in zip(made.undone(x, v), made.plain(x, v), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-10)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("n", slow_but([0, 1, 64, 129], [0, 1, 63, 64, 127, 128, 129, 600]))
 def test_points_of_return(kept: Any, n: int) -> None:

@@ -119,9 +119,11 @@ def added(
         y = flat(c, x)
         (n,) = shape_of(y.type)
         each = c.emit(ir.Map(n, (y, weights), c.lambda_([("x", t), ("w", F64)], terms)), "terms")
-        add = c.lambda_([("x", F64), ("y", F64)], lambda d, u, v: [d.op("add", u, v)])
         w = _weight(c, i)
-        found = [c.emit(ir.Reduce(n, (a,), add, (Const(F64, 0.0),), True), "sum")[0] for a in each]
+        found: list[Atom] = []
+        for a in each:
+            add = c.lambda_([("x", F64), ("y", F64)], lambda d, u, v: [d.op("add", u, v)])
+            found += c.emit(ir.Reduce(n, (a,), add, (Const(F64, 0.0),), True), "sum")
         return [c.op("add", s, c.op("mul", a, w)) for s, a in zip(now, found, strict=True)]
 
     lam = b.lambda_([("k", I64), *[("total", F64)] * len(now)], once)
