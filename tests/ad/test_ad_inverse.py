@@ -498,7 +498,7 @@ def test_leapfrog(backend: str) -> None:
 @needs_cxx
 @pytest.mark.parametrize("backend", ["interp", "c", "multicore"])
 def test_sums_on_the_way_of_arrays_in_maps(backend: str) -> None:
-    """Each sum has an operator of its own: with one for two, variables were bound twice, and C summed the wrong rows."""
+    """Each sum has an operator of its own: with one for two, variables were bound twice, and C had wrong sums."""
     text = """
         def run [n] (x: [n]f64) (v: [n]f64) : ([n]f64, [n]f64) =
           loop (x, v) = (x, v) for _r < 2 do

@@ -86,6 +86,16 @@ def test_places_are_computed_where_they_are_used(name):
     assert not re.search(r"int64_t lanes_o_\d+\[", body)
 
 
+def test_functions_are_called_on_lanes_side_by_side():
+    """Loads and stores at a distance have loops of their own: GCC vectorises no loop with such stores."""
+    source = _backend("c").source
+    body = source[source.index("int64_t futad_entry_rows(") :]
+    loops = body[: body.index("\n}\n")].split("for (int64_t lane")[1:]
+    calls = [x[: x.index("}")] for x in loops if "futad_exp_f64(" in x[: x.index("}")]]
+    assert calls and all("= lanes_" in x for x in calls)
+    assert not any(re.search(r"\w\[o_\d+", x) for x in calls)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "d"), slow_but([(17, 8), (40, 9)], SIZES))
 @pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
