@@ -87,7 +87,7 @@ class Carried:
         destinations: list[Destination] = []
         for v in self.vars:
             w = v.destination if isinstance(v, _Array) else None
-            destinations.append(Hint(w) if isinstance(w, View) else w)
+            destinations.append(Hint(w, v.cur) if isinstance(v, _Array) and isinstance(w, View) else w)
         return destinations
 
     def vector(self) -> View | None:
@@ -250,7 +250,7 @@ class _Array:
 
 
 class _Small(_Array):
-    """On the stack; the result is copied back."""
+    """On the stack, where the initial value lies if that is dead; the result is copied back."""
 
     def __init__(
         self, lo: Lowerer, p: Var, init: View, body: core.Lambda, result: Atom, destination: Destination,
@@ -258,8 +258,12 @@ class _Small(_Array):
     ) -> None:
         t = _array(p)
         self.lo = lo
-        self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
-        lo.copy(self.cur, init)
+        on_stack = init.dense and all(r.stack for r in init.roots)
+        if on_stack and ALONE(not shared) and lo.can_overwrite(init, body.free()):
+            self.cur = init
+        else:
+            self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
+            lo.copy(self.cur, init)
         self.destination = self.cur if in_step(lo, body, p, result) else lo.alloc(t.elem, lo.shape(t), None, "next")
         lo.bind(p, self.cur)
 

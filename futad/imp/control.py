@@ -1,4 +1,4 @@
-"""Lowering of branches, loops and calls."""
+"""Lowering of loops and calls."""
 
 from __future__ import annotations
 
@@ -6,112 +6,19 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.operator import divisor
-from futad.core.scalarops import OPS
 from futad.core.types import AccType, ArrayType, Prim
 from futad.imp import ir
 from futad.imp.arrays import add_into
-from futad.imp.carried import Carried, named_strides, small_type
+from futad.imp.carried import Carried, named_strides
 from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import Expr, Ref, num
 from futad.imp.packed import packed
 from futad.imp.records import argument
-from futad.imp.report import unreported
 from futad.imp.thread_pool import UNKNOWN_WIDTH
-from futad.imp.views import Acc, Mem, Root, Value, View, as_scalar, dense_view
+from futad.imp.views import Acc, Mem, Root, Value, View, dense_view
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
-
-SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
-LANES_COST = 200  # the same, where a branch would keep a map of scalars from being vectorised
-_SCALARS = (core.Op, core.At, core.ArrayLit, core.Alias, core.If)
-
-
-# --- branches -----------------------------------------------------------------------------------------------
-
-
-def _limit(lo: Lowerer) -> int:
-    """The largest cost of a branch that is computed whether it is taken or not."""
-    sc = lo.scopes[-1]
-    straight = sc.repeats and all(isinstance(s.exp, _SCALARS) for s in sc.lam.stms)
-    return LANES_COST if lo.target.jams and straight else SELECT_COST
-
-
-def _cheap(lam: core.Lambda, limit: int) -> bool:
-    cost = 0
-    for stm in lam.stms:
-        e = stm.exp
-        if type(e) is not core.Op or divisor(e) is not None:
-            return False
-        cost += OPS[e.op].cost
-    return cost <= limit and all(isinstance(a.type, Prim) for a in lam.result)
-
-
-@handles(core.If)
-def _if(lo: Lowerer, stm: core.Stm, e: core.If, destinations: list[Destination]) -> Sequence[Value]:
-    cond = lo.expr(e.cond)
-    limit = _limit(lo)
-    if _cheap(e.then, limit) and _cheap(e.orelse, limit):
-        with unreported(lo.scopes[-1]):
-            yes, no = lo.scope(e.then), lo.scope(e.orelse)
-        return [
-            lo.let(_select(cond, as_scalar(a), as_scalar(b)), v.name)
-            for v, a, b in zip(stm.pat, yes, no, strict=True)
-        ]
-    destinations = list(destinations)
-    names: list[str] = []
-    for i, v in enumerate(stm.pat):
-        name = lo.name(v.name)
-        names.append(name)
-        if isinstance(v.type, Prim):
-            lo.emit(ir.Decl(name, v.type, mutable=True))
-        elif isinstance(v.type, ArrayType):
-            if destinations[i] is None and small_type(lo, v.type, stm.pat):
-                destinations[i] = lo.alloc(v.type.elem, lo.shape(v.type), None, v.name)
-            if not isinstance(destinations[i], View):
-                lo.emit(ir.Pointer(name, v.type.elem, mutable=True))
-    sides: list[tuple[list[ir.Stmt], list[Value]]] = []
-    for lam in (e.then, e.orelse):
-        with lo.block() as body:
-            values = lo.scope(lam, destinations)
-            for i, (name, value) in enumerate(zip(names, values, strict=True)):
-                if isinstance(value, View):
-                    if not isinstance(destinations[i], View):
-                        if not value.dense or not isinstance(value.base, Mem) or any(r.stack for r in value.roots):
-                            values[i] = value = lo.materialise(value, heap=True)
-                        assert isinstance(value.base, Mem)
-                        lo.emit(ir.SetPointer(name, value.base.pointer, value.offset))
-                elif isinstance(value, Expr):
-                    lo.emit(ir.Assign(name, value))
-        sides.append((body, values))
-    lo.emit(ir.If(cond, sides[0][0], sides[1][0]))
-    out: list[Value] = []
-    for i, (var, a, b) in enumerate(zip(stm.pat, sides[0][1], sides[1][1], strict=True)):
-        if isinstance(var.type, Prim):
-            ref = Ref(names[i], var.type)
-            lo.env[var] = ref
-            out.append(ref)
-        elif isinstance(a, Acc):
-            out.append(a)
-        else:
-            assert isinstance(a, View) and isinstance(b, View)
-            destination = destinations[i]
-            roots = a.roots | b.roots
-            if isinstance(destination, View):
-                out.append(destination)
-                continue
-            if a.same_place(b) and a.shape == b.shape:
-                out.append(a)
-                continue
-            base = Mem(names[i], a.elem, roots)
-            out.append(named_strides(lo, dense_view(base, lo.shape(var.type))))
-    return out
-
-
-def _select(cond: Expr, a: Expr, b: Expr) -> Expr:
-    return a if a == b else ir.Scalar("select", (cond, a, b), a.type, a.type)
-
 
 # --- loops --------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, V
 from futad.errors import Span
 from futad.imp import (
     arrays,  # noqa: F401  (it registers its handlers, as do the next ones)
+    branches,  # noqa: F401
     contraction,  # noqa: F401
     control,  # noqa: F401
     ir,
@@ -433,10 +434,7 @@ class Lowerer(Unchecked):
 
     def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
         """Hand the roots of results to the enclosing scope and free the others."""
-        kept: set[Root] = set()
-        for v in values:
-            if isinstance(v, View):
-                kept |= v.roots
+        kept = {r for v in values if isinstance(v, View) for r in v.roots}
         for r in sc.owned:
             if r in kept and self.scopes:
                 self.scopes[-1].owned.append(r)

@@ -222,9 +222,13 @@ class SlotDestination:
 
 @dataclass(slots=True, eq=False)
 class Hint:
-    """A destination that may be used if that saves a copy, and otherwise is not."""
+    """A destination that may be used if that saves a copy, and otherwise is not.
+
+    `now`: where a loop variable is in this iteration, if the value is that of the next one: it may stay there.
+    """
 
     view: View
+    now: View | None = None
 
 
 @dataclass(slots=True, eq=False)
