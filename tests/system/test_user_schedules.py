@@ -205,7 +205,7 @@ def test_what_is_printed_of_nests_asks_for_the_same_code(program: str) -> None:
 @pytest.mark.slow
 def test_gmm_by_a_schedule_of_ones_own(tmp_path: Path) -> None:
     """A nest of GMM forced, one forbidden, one tuned: other code, the same results."""
-    asked = 'nest "gmm.fut:55#1": jam(2) ; no rows\nnest "gmm.fut:44": no across\nnest "gmm.fut:55#6": no jam\n'
+    asked = 'nest "gmm.fut:55#1": jam(2) ; no rows\nnest "gmm.fut:44#1": no across\nnest "gmm.fut:55#3": no jam\n'
     text = GMM.read_text()
     plain, own = source("", text), source(asked.replace("gmm.fut", "p.fut"), text)
     assert plain != own
