@@ -12,7 +12,7 @@ from typing import Any
 from futad.core.types import I64, Prim
 from futad.flatten import kernel as kir
 from futad.imp import ir
-from futad.imp.claims import Claim, Doing, Iteration, Now
+from futad.imp.claims import Claim, Doing, EnsureFor, Iteration, Now
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
 from futad.imp.report import Reports
 from futad.imp.walk import statements
@@ -59,6 +59,7 @@ class HostEmitter:
             Doing: lambda s: self.line(f"R.doing = {s.binding}"),
             Iteration: lambda s: self.line(f"R.iteration({s.loop}, {self.expr(s.number)})"),
         }
+        self.handlers[EnsureFor] = self.handlers[ir.Ensure]
         self.elems: dict[str, Prim] = {}
 
     def function(self, f: ir.Function, name: str) -> None:

@@ -64,7 +64,7 @@ entry row_slopes [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 =
   vjp (map (reduce lse (-f64.inf))) (outer ts x) (map (+ 1) ts)
 entry row_scans [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 = map (scan lse (-f64.inf)) (outer ts x)
 entry column_folds [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
-  map (reduce lse (-f64.inf)) (transpose (map (\\v -> map (+ v) ts) x))
+  map (reduce lse (-f64.inf)) (transpose (rotate 1 (map (\\v -> map (+ v) ts) x)))
 entry either [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   let step (y: f64) (v: f64) = if y > v then f64.sin (y - v) + f64.exp (-y * y) else f64.cos (v * y) * f64.tanh v
   in map (\\t -> loop y = t for j < m do step y x[j]) ts
@@ -100,18 +100,20 @@ entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
   in map (\\t -> loop y = i32.f64 (100 * t) for j < m do y * 7 - (y + i32.i64 j) / d) ts
 entry own_iterations [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\t -> loop y = f64.sum x for _j < i64.f64 (3 * f64.abs t) do y * t + 1) ts
-def columns [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 =
-  transpose (map (\\v -> map2 (\\t i -> t * v + f64.i64 i) ts (iota n)) x)
+def made [n][m] (ts: [n]f64) (x: [m]f64): [m][n]f64 =
+  map (\\v -> map2 (\\t i -> t * v + f64.i64 i) ts (iota n)) x
+def columns [n][m] (ts: [n]f64) (x: [m]f64): [n][m]f64 = transpose (rotate 1 (made ts x))
 entry column_maxima [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map f64.maximum (columns ts x)
 entry column_spread [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\c -> let u = f64.sum c / f64.i64 m in f64.sqrt (f64.sum (map (\\v -> (v - u) ** 2) c))) (columns ts x)
 entry column_single [n][m] (ts: [n]f64) (x: [m]f64): [n]f32 =
-  map (\\c -> f32.sum (map2 (*) (map f32.f64 x) c)) (transpose (map (\\v -> map (\\t -> f32.f64 (t * v)) ts) x))
+  let made = map (\\v -> map (\\t -> f32.f64 (t * v)) ts) x
+  in map (\\c -> f32.sum (map2 (*) (map f32.f64 x) c)) (transpose (rotate 1 made))
 entry column_whole [n][m] (ts: [n]f64) (x: [m]f64): ([n]i32, [n]bool) =
   unzip (map (\\c -> (i32.product (map (\\v -> i32.f64 (3 * v) | 1) c), any (> 0.5) c)) (columns ts x))
 entry column_slopes [n][m] (ts: [n]f64) (x: [m]f64): ([n]f64, [m]f64) =
-  vjp (\\(ts, x) -> map (\\c -> let u = f64.maximum c in u * f64.sum (map (\\v -> f64.exp (v - u)) c)) (columns ts x))
-    (ts, x) ts
+  let f c = let u = f64.maximum c in u * f64.sum (map (\\v -> f64.exp (v - u)) c)
+  in vjp (\\(ts, x) -> map f (transpose (made ts x))) (ts, x) ts
 """ + "".join(
     f"entry by_{k} [n][m] (ts: [n]f64) (x: [m]f64): [n][{k}]f64 =\n"
     f"  map (\\t -> tabulate {k} (\\i -> horner x (t + f64.i64 i))) ts\n"
