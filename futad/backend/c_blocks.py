@@ -138,7 +138,9 @@ class _Block:
         if not dear:
             return [run]
         stores = [s for s in run if isinstance(s, ir.Store)]
-        computed: set[str] = set()
+        computed = {name for s in run for name in s.assigns()}
+        if any(computed & refs(s) for s in stores):
+            return [run]  # a variable's value then is not its last one
         loads: list[ir.Stmt] = []
         for s in run:
             if isinstance(s, ir.Decl) and not refs(s) & computed and (self.is_place(s) or isinstance(s.init, Load)):

@@ -22,7 +22,7 @@ from futad.legality import Legality
 LEGAL = Legality(
     "concat-axes",
     "pieces are put together along another dimension than the first, without transposing",
-    worth="imported from JAX, value and gradient: heat by jnp.roll 1.86 to 0.77 ms, waves by jnp.pad 0.96 to 0.44 ms",
+    worth="jnp.roll and jnp.pad along the second axis in programs imported from JAX: maps over the whole run in lanes",
 )
 READ_ALIKE = LEGAL.condition("read in one order", "others read the concatenation, which is not made any more")
 

@@ -146,10 +146,9 @@ class _Cut:
             if isinstance(s.exp, ir.Mapping):
                 lambdas = self.lambdas(stms, known, False)
                 for k in range(len(lambdas)):
-                    known_here = lambdas[k].numbers.values()
-                    if any(n in known.places or n in known.arrays for n in known_here):
-                        if self.choose(stms, lambdas[k], known):
-                            lambdas = self.lambdas(stms, known, False)
+                    shared = any(n in known.places or n in known.arrays for n in lambdas[k].numbers.values())
+                    if shared and self.choose(stms, lambdas[k], known):
+                        lambdas = self.lambdas(stms, known, False)
                 self.lambdas(stms, known, True)
         return stms
 
@@ -383,7 +382,7 @@ class _Cut:
                 self.uses[array] += array not in ir.stm_free(body.stm)
                 have[n] = v = Var(array.name, self.types[n])
                 inputs.append((array, levels, v))
-        made = {body.numbers[s.pat[0]]: s.pat[0] for s in reversed(lam.stms) if isinstance(s.exp, ir.Op)}
+        made = {body.numbers[s.pat[0]]: s for s in reversed(lam.stms) if isinstance(s.exp, ir.Op)}
         out: list[Stm] = []
         subst = Subst()
 
@@ -392,8 +391,14 @@ class _Cut:
             if n not in have:
                 _, op, *args = self.table.keys[n]
                 atoms = tuple([value(k) for k in args])
-                have[n] = v = made.get(n) or Var("again", self.types[n])
-                out.append(Stm((v,), ir.Op(op, atoms)))
+                old = made.get(n)
+                if old is None:
+                    new = Stm((Var("again", self.types[n]),), ir.Op(op, atoms))
+                else:  # with its place, which a failure reports
+                    known_as = dict(zip(old.exp.operands(), atoms, strict=True))
+                    new = Stm(old.pat, old.exp.rebuild(lambda a: known_as.get(a, a), lambda lam: lam), old.attrs)
+                out.append(new)
+                (have[n],) = new.pat
             return have[n]
 
         wanted = set(self.needed(body))

@@ -134,3 +134,19 @@ def test_as_many_arrays_as_before(n: str, made: str, needed: str, expected: tupl
     first, *_, last = leaves(PAIR.format(n=n, made=made, needed=needed))
     assert (last[0], last[2]) == expected
     assert first[1] == (3 if n == "100" and "exp" in made else 2)
+
+
+def test_a_failure_keeps_its_place() -> None:
+    """Of a division that is computed in the lambda made anew."""
+    text = """
+entry f (xs: [100]f64) (ys: [100]i64): f64 =
+  let s = i64.f64 (f64.sum (map f64.sqrt (scan (+) 0 (map (\\x -> f64.exp x + 1) xs))))
+  in f64.sum (map2 (\\x y -> f64.exp x + f64.i64 (s / y)) xs ys)"""
+    assert fires(text) > 0
+    xs, ys = np.linspace(0, 1, 100), np.arange(100) - 7
+    messages = []
+    for backend in ("interp", "c"):
+        with pytest.raises(ZeroDivisionError) as found:
+            futad.compile(text, backend=backend).f(xs, ys)
+        messages.append(str(found.value))
+    assert messages[0] == messages[1] and ":4:" in messages[0]
