@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py --json OUT               on a GPU, through CuPy; a table on standard output
     python benchmarks/gpu.py --peers --json OUT       the paper's workloads beside PyTorch and JAX
+    python benchmarks/gpu.py --everyday --json OUT    the programs of `textbook/` beside JAX
     python benchmarks/gpu.py --sanitizers --json OUT  compute-sanitizer over a few test programs
     python benchmarks/gpu.py --device emulated --toy  the first of these without a card, at toy sizes
 
@@ -25,8 +26,10 @@ import json
 import os
 import platform
 import queue
+import re
 import shutil
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -41,6 +44,7 @@ from gpu_worker import DETAILS, Answer, Worker, each
 ROOT = Path(__file__).resolve().parents[1]
 SANITIZED = ("reduce_ops", "scan_family", "hist_family", "scatter_family", "matrix", "reduce_tuples")
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+CLEAN = re.compile(r"=+ (COMPUTE-SANITIZER|(\w+ )?SUMMARY: 0 (errors|hazards))|$")  # of a tool that found nothing
 SHARDS = max(1, (os.cpu_count() or 1) // 2)  # workers at once, where nothing is timed
 PER_CASE = {"cuda": 30.0, "emulated": 60.0}  # seconds
 
@@ -112,6 +116,7 @@ def main() -> int:
     parser.add_argument("--device", choices=["cuda", "emulated"], default="cuda")
     parser.add_argument("--toy", action="store_true", help="tiny sizes")
     parser.add_argument("--peers", action="store_true", help="only the paper's workloads, beside other libraries")
+    parser.add_argument("--everyday", action="store_true", help="only the programs of textbook/, beside JAX")
     parser.add_argument("--sanitizers", action="store_true", help="only compute-sanitizer")
     parser.add_argument("--runs", type=int, default=20, help="runs that a time is the median of (default: %(default)s)")
     parser.add_argument("--programs", type=int, metavar="N", help="only the first N test programs")
@@ -134,6 +139,8 @@ def main() -> int:
     suite.say(suite.report["card"])
     if options.sanitizers:
         sanitizers(suite)
+    elif options.everyday:
+        beside_jax(suite)
     elif options.peers:
         suite.stage("ceilings", "ceilings", ["card"], 0.3)
         options.per_case = max(options.per_case, 120.0)
@@ -146,6 +153,8 @@ def main() -> int:
     print(suite.report["card"])
     if suite.report.get("rows"):
         print(table(suite.report))
+    if options.everyday:
+        print(everyday_table(suite.report["everyday"]))
     for name in ("smoke", "programs", "everyday", "sanitizers"):
         if name in suite.report:
             done = suite.report[name]
@@ -165,11 +174,29 @@ def everything(suite: Suite) -> None:
     row_names = [r.name for r in chosen(options)]
     suite.stage("smoke", "smoke", list(SMOKE), 0.4)
     suite.stage("programs", "programs", names, 0.5, SHARDS)
-    textbook = sorted(p.stem for p in (ROOT / "benchmarks" / "textbook").glob("*.fut"))[: options.programs]
-    suite.stage("everyday", "everyday", textbook, 0.4, SHARDS)
+    suite.stage("everyday", "everyday", textbook(options), 0.4, SHARDS)
     suite.stage("ceilings", "ceilings", ["card"], 0.2)
     compiled(suite, row_names)
     suite.stage("rows", "row", row_names, 0.95)
+
+
+def textbook(options: argparse.Namespace) -> list[str]:
+    names = sorted(p.stem for p in (ROOT / "benchmarks" / "textbook").glob("*.fut"))
+    return [n for n in names if not options.everyday or any(text in n for text in options.only)][: options.programs]
+
+
+def beside_jax(suite: Suite) -> None:
+    """Programs of `textbook/` beside JAX: all at once, so that they are compiled, then one by one, timed."""
+    with tempfile.TemporaryDirectory() as cache:
+        os.environ |= {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        suite.stage("everyday", "rivals", textbook(suite.options), 0.6, SHARDS)
+        first = {d["name"]: d for d in suite.report["everyday"]}
+        suite.stage("everyday", "rivals", [n for n, d in first.items() if "off" in d], 0.95)
+    for d in suite.report["everyday"]:
+        for who in ("jax", "futad"):
+            if who in d:
+                d[who]["first_s"] = first[d["name"]][who]["first_s"]
+    suite.report["everyday"] += [d for d in first.values() if "off" not in d]
 
 
 def compiled(suite: Suite, names: Sequence[str]) -> None:
@@ -225,7 +252,7 @@ def _watched(worker: Worker, seconds: float) -> Answer:
             cases += made.get("cases", 0)
             noise += [made["failed"]] if "failed" in made else []
         except ValueError:
-            noise.append(line.strip())
+            noise += [] if CLEAN.match(line) else [line.strip()]
     status = worker.process.wait()
     tail = worker.tail()
     worker.stop()
@@ -255,6 +282,17 @@ def table(report: Answer) -> str:
             f"{r['name']:<48} {mine['primal_ms']:>9.3f} {mine['gradient_ms']:>9.3f} {mine['overhead']:>8.2f} "
             f"{mine['launches']:>8}" + "".join(f" {c:>13}" for c in cells) + f" {f'{part:.0%}' if part else '-':>10}"
         )
+    return "\n".join(out)
+
+
+def everyday_table(done: Sequence[Answer]) -> str:
+    """Gradients of the programs of `textbook/` in milliseconds, and how many times as fast futad is."""
+    out = [f"{'gradients in ms':<24} {'futad':>9} {'JAX':>9} {'ratio':>6} {'first, s':>9} {'JAX':>6}"]
+    for d in done:
+        ours, jax = d.get("futad", {}), d.get("jax", {})
+        if "ms" in ours:
+            out.append(f"{d['name']:<24} {ours['ms']:>9.3f} {jax['ms']:>9.3f} {jax['ms'] / ours['ms']:>6.2f} "
+                       f"{ours['first_s']:>9.1f} {jax['first_s']:>6.1f}")  # fmt: skip
     return "\n".join(out)
 
 

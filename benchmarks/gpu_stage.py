@@ -128,37 +128,81 @@ def unlike(program: Any, reference: Any, case: Any) -> str | None:
 def everyday(options: argparse.Namespace, name: str) -> Answer:
     """A program of `textbook/`: its value and gradient beside the CPU's, then how long calls on the device's own arrays
     take (of a card; other cases may run meanwhile)."""
-    sys.path.insert(0, str(TEXTBOOK))
-    from inputs import ROWS, arguments
-
-    import futad
+    args, wrt, limit = textbook(options, name)
     from futad.runtime.cc import compiler_available
 
-    args = arguments(name, 0.05 if options.toy else 1.0)
-    single = any(getattr(a, "dtype", None) == np.float32 for a in args)
-    calls = {}
-    for backend in (options.device, "c" if compiler_available() else "interp"):
-        entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
-        calls[backend] = futad.value_and_grad(entry, argnums=tuple(range(ROWS[name].wrt)))
+    calls = {b: textbook_gradient(name, wrt, b) for b in (options.device, "c" if compiler_available() else "interp")}
     want = flat(calls.popitem()[1](*args))
     (ours,) = calls.values()
     for _ in range(CALLS):
-        off, limit = difference(flat(ours(*args)), want), 1e-3 if single else 1e-7
+        off = difference(flat(ours(*args)), want)
         if off > limit:
             return {"failed": f"{off:.2g} off, limit {limit:.2g}"}
-    out: Answer = {"off": off}
-    if options.device == "cuda":
-        import cupy
+    return {"off": off, **textbook_times(options, ours, args)}
 
-        there = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
-        times = []
-        for _ in range(12):
-            start = time.perf_counter()
-            ours(*there)
-            cupy.cuda.runtime.deviceSynchronize()
-            times.append(1e3 * (time.perf_counter() - start))
-        out |= {"best_ms": min(times[2:]), "ms": statistics.median(times[2:])}
-    return out
+
+def rivals(options: argparse.Namespace, name: str) -> Answer:
+    """A program of `textbook/`: value and gradient, and how long they take on arrays that are there, beside JAX's
+    (jitted) on the same device."""
+    args, wrt, limit = textbook(options, name)
+    import in_jax
+    import jax
+
+    jax.config.update("jax_default_matmul_precision", "highest")  # its own on cards rounds factors to TF32
+    start = time.monotonic()
+    both = in_jax.calls(name, wrt, args)[1]
+    want = [np.asarray(x) for x in flat(both())]
+    out: Answer = {"jax": {"first_s": time.monotonic() - start, **clocked(both)}}
+    start = time.monotonic()
+    ours = textbook_gradient(name, wrt, options.device)
+    off = difference(flat(ours(*args)), want)
+    out["futad"] = {"first_s": time.monotonic() - start}
+    if off > limit:
+        return {"failed": f"{off:.2g} off, limit {limit:.2g}"}
+    out["futad"] |= textbook_times(options, ours, args)
+    return {**out, "off": off}
+
+
+def textbook(options: argparse.Namespace, name: str) -> tuple[tuple[Any, ...], int, float]:
+    """Arguments of a program of `textbook/`, how many of them the gradient is by, and how far results may be off."""
+    sys.path.insert(0, str(TEXTBOOK))
+    from inputs import ROWS, arguments
+
+    args = arguments(name, 0.05 if options.toy else 1.0)
+    single = any(getattr(a, "dtype", None) == np.float32 for a in args)
+    return args, ROWS[name].wrt, 1e-3 if single else 1e-7
+
+
+def textbook_gradient(name: str, wrt: int, backend: str) -> Callable[..., Any]:
+    import futad
+
+    entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
+    return futad.value_and_grad(entry, argnums=tuple(range(wrt)))
+
+
+def textbook_times(options: argparse.Namespace, call: Callable[..., Any], args: tuple[Any, ...]) -> Answer:
+    """Milliseconds of calls on a card's own arrays; nothing without a card."""
+    if options.device != "cuda":
+        return {}
+    import cupy
+
+    there = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
+
+    def waited() -> None:
+        call(*there)
+        cupy.cuda.runtime.deviceSynchronize()
+
+    return clocked(waited)
+
+
+def clocked(call: Callable[[], Any]) -> Answer:
+    """Milliseconds of calls after two that warm up."""
+    times = []
+    for _ in range(LEAST_RUNS + 2):
+        start = time.perf_counter()
+        call()
+        times.append(1e3 * (time.perf_counter() - start))
+    return {"best_ms": min(times[2:]), "ms": statistics.median(times[2:])}
 
 
 def flat(value: Any) -> list[Any]:
@@ -330,7 +374,7 @@ def measured(c: Contender, runs: int, seconds: float) -> dict[str, Any]:
 
 STAGES: dict[str, Callable[[argparse.Namespace, str], Answer]] = {
     "about": about, "compile": compile_, "smoke": smoke, "programs": programs, "everyday": everyday,
-    "ceilings": ceilings, "row": row, "peers": peers,
+    "rivals": rivals, "ceilings": ceilings, "row": row, "peers": peers,
 }  # fmt: skip
 
 
@@ -341,7 +385,8 @@ def serve(stage: str, device: str) -> None:
     """Do what the first line of the input says."""
     told = json.loads(sys.stdin.readline())
     options = argparse.Namespace(**told["options"])
-    tell_launches(os.environ["FUTAD_SUITE_LAUNCHED"])
+    if stage != "rivals":  # what a step by the host takes counts there
+        tell_launches(os.environ["FUTAD_SUITE_LAUNCHED"])
     plants = dict(reversed(p.split(":")) for p in os.environ.get("FUTAD_SUITE_PLANT", "").split(",") if p)
     if os.environ.get("FUTAD_SUITE_POOL") == "0" and device == "cuda":
         import cupy

@@ -16,6 +16,7 @@ from futad.imp.claims import Claim, Doing, EnsureFor, Iteration, Now
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
 from futad.imp.report import Reports
 from futad.imp.walk import statements
+from futad.runtime.host import HostOp
 
 _BIN = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "<": "<", "<=": "<=", "==": "==", "!=": "!="}
 _WORDS = {"&&": "and", "||": "or"}
@@ -142,7 +143,7 @@ class HostEmitter:
             return f"({args[1]} if {args[0]} else {args[2]})"
         if arg.is_bool and op == "not":
             return f"(not {args[0]})"
-        return f"R.op({op!r}, {self.dtype(arg)}, {self.dtype(result)}, {', '.join(args)})"
+        return f"{self.constant(HostOp(op, arg, result))}({', '.join(args)})"
 
     def address(self, base: str, offset: Expr, elem: Prim) -> str:
         return base if offset == ir.ZERO else f"({base} + {self.expr(offset)} * {elem.bytes})"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,12 +15,14 @@ from futad.errors import BackendError, OutOfMemory
 from futad.runtime import handover
 from futad.runtime.cublas import WORKSPACE, Blas, BlasError
 from futad.runtime.device import Fault, Frame, Product, card_limits
+from futad.runtime.handover import Piece
 
 WITHOUT = "backends 'multicore', 'c' and 'interp' work without a GPU, and 'emulated' runs the kernels on the CPU"
 INSTALL = "pip install 'futad[cuda13]' (or 'futad[cuda12]' for drivers older than 580)"
 _TO_DEVICE, _TO_HOST, _WITHIN = 1, 2, 3  # cudaMemcpyKind
 _OUT_OF_MEMORY = 2  # cudaErrorMemoryAllocation, CUDA_ERROR_OUT_OF_MEMORY
 LARGE = 16 << 20  # bytes given back at once that the pool does not keep
+TOGETHER = 512  # bytes up to which results have an allocation together: the pool gives out no less
 
 
 class CupyDevice:
@@ -51,12 +55,14 @@ class CupyDevice:
         self.current = cupy.cuda.get_current_stream()
         self.stream = int(self.current.ptr)
         self.side: Any = None  # the stream that captures
-        self.held: list[tuple[Any, list[Any]]] = []
+        self.held: deque[tuple[Any, Any]] = deque()  # events in order, and what is kept until each has happened
+        self.events: list[Any] = []  # to be used again
+        self.places: list[tuple[Any, np.ndarray[Any, Any]]] = []  # pinned words, to be used again
         self.blas: Blas | None = None
         self.has_blas = True  # as far as is known
         self.heap: int | None = None
         self.process = os.getpid()
-        self.over = Frame(handover.NAME, (None, None, None, np.dtype(np.int64), np.dtype(np.int32)))
+        self.over = Frame(handover.NAME, handover.FIELDS)
 
     @property
     def number(self) -> int:
@@ -110,12 +116,12 @@ class CupyDevice:
         self._let_go()
 
     def _let_go(self) -> None:
-        if self.held:
-            self.held = [h for h in self.held if not h[0].done]
+        while self.held and self.held[0][0].done:
+            self.events.append(self.held.popleft()[0])
 
     def _event(self, stream: int) -> Any:
         """What the work on a stream so far is followed by; streams that CUDA has no pointers for are 1 and 2."""
-        event = self.cupy.cuda.Event(disable_timing=True)
+        event = self.events.pop() if self.events else self.cupy.cuda.Event(disable_timing=True)
         self.runtime.eventRecord(event.ptr, stream)
         return event
 
@@ -126,17 +132,17 @@ class CupyDevice:
 
     def _wait(self, stream: int, other: int) -> None:
         """The work on a stream from now on waits for that on another one so far."""
-        event = self._event(other)  # a name: its pointer is worth nothing once it is thrown away
+        event = self._event(other)
         self.runtime.streamWaitEvent(stream, event.ptr)
+        self.events.append(event)  # what waits has been told of this place, not of the event
 
     def hold(self, owner: Any) -> None:
-        self._let_go()
-        self.held.append((self._event(self.stream), [owner]))
+        self.held.append((self._event(self.stream), owner))
 
     # -- memory
 
     def alloc(self, nbytes: int) -> int:
-        made = self._had(lambda: self.cupy.cuda.alloc(nbytes), nbytes)
+        made = self._memory(nbytes)
         self.memory[int(made.ptr)] = made, self.stream
         return int(made.ptr)
 
@@ -182,17 +188,25 @@ class CupyDevice:
     look = download
 
     def post(self, address: int, count: int) -> _Posted:
-        pinned = self.cupy.cuda.alloc_pinned_memory(8 * count)  # to pageable memory the copy would be waited for
-        words = np.frombuffer(pinned, np.int64, count)
+        at = next((i for i, (_, words) in enumerate(self.places) if len(words) == count), None)
+        if at is not None:
+            pinned, words = self.places.pop(at)
+        else:  # to pageable memory the copy would be waited for
+            pinned = self.cupy.cuda.alloc_pinned_memory(8 * count)
+            words = np.frombuffer(pinned, np.int64, count)
         self.runtime.memcpyAsync(pinned.ptr, address, words.nbytes, _TO_HOST, self.stream)
-        return _Posted(self._event(self.stream), words, pinned)
+        return _Posted(self, self._event(self.stream), words, pinned)
 
-    def hand_over(self, error: int, to: int, source: int, nbytes: int, fill: int) -> None:
-        if self.over.name not in self.functions[False]:
+    def hand_over(self, error: int, pieces: Sequence[Piece]) -> None:
+        if self.over.name not in self.functions.setdefault(False, {}):
             self.functions[False] |= self._loaded(handover.SOURCE, [self.over.name])
-        self.over.pack(error, to, source, nbytes, fill)
-        blocks = min(-(-nbytes // (8 * handover.THREADS)), self.limits.blocks)
-        self.launch(self.over, (blocks, 1), handover.THREADS)
+        for at in range(0, len(pieces), handover.MOST):
+            some = pieces[at : at + handover.MOST]
+            most = max([p.nbytes for p in some])
+            if most:
+                self.over.pack(*handover.arguments(error, some))
+                blocks = min(-(-most // (8 * handover.THREADS)), self.limits.blocks)
+                self.launch(self.over, (blocks, len(some)), handover.THREADS)
 
     def copy(self, to: int, source: int, nbytes: int) -> None:
         self.runtime.memcpyAsync(to, source, nbytes, _WITHIN, self.stream)
@@ -215,9 +229,19 @@ class CupyDevice:
             return
         self.runtime.memsetAsync(address, 0, nbytes, self.stream)
 
-    def result(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, int]:
-        made = self._had(lambda: self.cupy.empty(shape, dtype), int(np.prod(shape, dtype=np.int64)) * dtype.itemsize)
-        return made, int(made.data.ptr)
+    def results(self, kinds: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[tuple[Any, int]]:
+        array = self.cupy.ndarray
+        sizes = [math.prod(shape) * dtype.itemsize for dtype, shape in kinds]
+        # Small ones are parts of one allocation; a part that somebody keeps keeps few bytes of others.
+        few = sum([n <= TOGETHER for n in sizes])
+        shared: Any = self._memory(few * TOGETHER) if few else None
+        parts = iter([shared + i * TOGETHER for i in range(few)])
+        places: list[Any] = [next(parts) if n <= TOGETHER else self._memory(n) for n in sizes]
+        made = [array(shape, dtype, place) for (dtype, shape), place in zip(kinds, places, strict=True)]
+        return [(a, place.ptr) for a, place in zip(made, places, strict=True)]
+
+    def _memory(self, nbytes: int) -> Any:
+        return self._had(lambda: self.cupy.cuda.alloc(nbytes), nbytes)
 
     def place_of(self, address: int) -> int | None:
         try:
@@ -285,17 +309,22 @@ class CupyDevice:
 class _Posted:
     """Words that arrive when an event has happened, in memory that must be kept until then."""
 
-    def __init__(self, event: Any, words: np.ndarray[Any, Any], pinned: Any) -> None:
-        self.event, self.kept, self.pinned = event, words, pinned
+    def __init__(self, device: CupyDevice, event: Any, words: np.ndarray[Any, Any], pinned: Any) -> None:
+        self.device, self.event, self.place, self.pinned = device, event, words, pinned
+        self.arrived: np.ndarray[Any, Any] | None = None
 
     @property
     def done(self) -> bool:
-        return bool(self.event.done)
+        return self.arrived is not None or bool(self.event.done)
 
     def words(self) -> np.ndarray[Any, Any]:
-        if not self.done:
-            self.event.synchronize()
-        return self.kept
+        if self.arrived is None:
+            if not self.done:
+                self.event.synchronize()
+            self.arrived = self.place.copy()
+            self.device.places.append((self.pinned, self.place))
+            self.device.events.append(self.event)
+        return self.arrived
 
 
 class _Graph:

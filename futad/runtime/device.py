@@ -18,6 +18,7 @@ import numpy as np
 from futad import forks
 from futad.core.types import with_true_as_one
 from futad.errors import InternalError, OutOfMemory
+from futad.runtime.handover import Piece
 
 
 class Thresholds(NamedTuple):
@@ -192,8 +193,8 @@ class Device(Protocol):
     def copy(self, to: int, source: int, nbytes: int) -> None:
         """Copy within the device."""
 
-    def hand_over(self, error: int, to: int, source: int, nbytes: int, fill: int) -> None:
-        """Copy within the device; if the word at `error` is not 0 then, set the bytes to `fill` instead."""
+    def hand_over(self, error: int, pieces: Sequence[Piece]) -> None:
+        """Copy results within the device; if there is a word at `error` and it is not 0 then, fill them instead."""
 
     def gather(self, to: int, source: int, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int]) -> None:
         """Copy an array of any strides (in bytes) to dense memory.  Of a bool any byte but 0 becomes 1."""
@@ -213,8 +214,8 @@ class Device(Protocol):
     def end_capture(self) -> Graph:
         """What was recorded."""
 
-    def result(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[Any, int]:
-        """A new array of the library that results go to, and its address."""
+    def results(self, kinds: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[tuple[Any, int]]:
+        """New arrays of the library that results go to, and their addresses."""
 
     def place_of(self, address: int) -> int | None:
         """The number of the device that has memory at an address; None if it is on none."""
@@ -418,11 +419,15 @@ class EmulatedDevice:
     def copy(self, to: int, source: int, nbytes: int) -> None:
         self._record("copy", lambda: void(ctypes.memmove(to, source, nbytes)))
 
-    def hand_over(self, error: int, to: int, source: int, nbytes: int, fill: int) -> None:
-        if self.post(error, 1).words()[0]:
-            ctypes.memset(to, fill, nbytes)
-        else:
-            self.copy(to, source, nbytes)
+    def hand_over(self, error: int, pieces: Sequence[Piece]) -> None:
+        failed = error and self.post(error, 1).words()[0]
+        for p in pieces:
+            if failed:
+                ctypes.memset(p.to, 1 if p.ones else 0xFF, p.nbytes)
+            elif p.known:
+                ctypes.memmove(p.to, p.source.to_bytes(8, "little"), p.nbytes)
+            elif p.nbytes:
+                self.copy(p.to, p.source, p.nbytes)
 
     def gather(self, to: int, source: int, dtype: np.dtype[Any], shape: Sequence[int], strides: Sequence[int]) -> None:
         self._immediate("gather")
@@ -471,9 +476,9 @@ class EmulatedDevice:
         work, self.recording = self.recording, None
         return EmulatedGraph(self, work)
 
-    def result(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> tuple[EmulatedArray, int]:
-        made = EmulatedArray(self, dtype, shape)
-        return made, made.address
+    def results(self, kinds: Sequence[tuple[np.dtype[Any], tuple[int, ...]]]) -> list[tuple[EmulatedArray, int]]:
+        made = [EmulatedArray(self, dtype, shape) for dtype, shape in kinds]
+        return [(a, a.address) for a in made]
 
     def place_of(self, address: int) -> int | None:
         memory = self.view(address)

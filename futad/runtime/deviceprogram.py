@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import re
 import sys
@@ -18,7 +19,7 @@ import numpy as np
 
 from futad import cache, forks
 from futad.core.measures import Measured
-from futad.core.types import with_true_as_one
+from futad.core.types import I64, with_true_as_one
 from futad.errors import DeviceError, Error, InternalError, OutOfMemory, UsageError, warn
 from futad.runtime import tuning
 from futad.runtime.counts import Counts
@@ -27,6 +28,7 @@ from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.ffi import empty_result
 from futad.runtime.graph_capture import ENOUGH_LAUNCHES, Recording, Recordings
+from futad.runtime.handover import piece
 from futad.runtime.host import ERROR_WORDS, Layout, Out, Runtime
 
 if TYPE_CHECKING:
@@ -79,8 +81,9 @@ class DeviceProgram:
         self.runtime = self._new_runtime()
         scope: dict[str, Any] = {}
         exec(compile(host, "<host code>", "exec"), scope)
+        quietly = np.errstate(all="ignore")  # scalar operations of the host are those of the machine
         self._functions: dict[str, Callable[..., list[Out]]] = {
-            name: scope[f] for name, (f, _, _) in layout.functions.items()
+            name: quietly(scope[f]) for name, (f, _, _) in layout.functions.items()
         }
         self._lock = threading.Lock()
         self.recordings = Recordings()
@@ -137,7 +140,7 @@ class DeviceProgram:
             outs = self._call(name, values) if r.reports is None else r.reports.call(self, name, args, values)
             posted = r.post()
             there = [a for a in args if isinstance(a, DeviceArray)]
-            results = [self._to_device(o, posted is not None) if there else self.to_numpy(o) for o in outs]
+            results = self._to_device(outs, posted is not None) if there else [self.to_numpy(o) for o in outs]
             if not there:
                 r.hear(posted)
         except Error:
@@ -348,7 +351,7 @@ class DeviceProgram:
         _, kinds, names = self.layout.functions[name]
         for i, ((dtype, rank), a) in enumerate(zip(kinds, args, strict=True)):
             if rank == 0:
-                values.append(host_scalar(dtype.type(a)))
+                values.append(a if type(a) is int and dtype is I64.dtype else host_scalar(dtype.type(a)))
                 continue
             if isinstance(a, DeviceArray):
                 r.widest = max(r.widest, a.size)
@@ -369,7 +372,7 @@ class DeviceProgram:
         device = self.device
         if a.size == 0:
             return 0
-        number = device.place_of(a.address)
+        number = device.place_of(a.address) if a.device is None else a.device
         if number != device.number:
             where = f"on GPU {number}" if number is not None else "in memory of another device"
             here = f"GPU {device.number}" if device.cuda else "the CPU simulator"
@@ -399,15 +402,13 @@ class DeviceProgram:
             self.runtime.counts.downloaded += host.nbytes
         return host if out.shape else host[()]
 
-    def _to_device(self, out: Out, unsure: bool) -> Any:
-        """A result as an array of the device's library; `unsure`: the call may have failed."""
-        made, address = self.device.result(out.dtype, out.shape)
-        nbytes = int(np.prod(out.shape, dtype=np.int64)) * out.dtype.itemsize
-        if out.value is not None:
-            self.device.upload(address, np.array(out.value, out.dtype))
-        elif nbytes and unsure:
-            fill = 1 if out.dtype == np.bool_ else 0xFF
-            self.device.hand_over(self.runtime.error, address, out.address, nbytes, fill)
-        elif nbytes:
-            self.device.copy(address, out.address, nbytes)
-        return made
+    def _to_device(self, outs: list[Out], unsure: bool) -> list[Any]:
+        """Results as arrays of the device's library; `unsure`: the call may have failed."""
+        made = self.device.results([(o.dtype, o.shape) for o in outs])
+        pieces = [
+            piece(address, o.address, o.value, o.dtype, math.prod(o.shape) * o.dtype.itemsize)
+            for o, (_, address) in zip(outs, made, strict=True)
+        ]
+        if pieces:
+            self.device.hand_over(self.runtime.error if unsure else 0, pieces)
+        return [array for array, _ in made]

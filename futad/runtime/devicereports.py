@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 def host_scalar(x: Any) -> Any:
     """A scalar as host code has it: an int for i64, a bool, NumPy's own for the others."""
-    if x.dtype == np.int64:
+    if type(x) is np.int64:
         return int(x)
-    return bool(x) if x.dtype == np.bool_ else x
+    return bool(x) if type(x) is np.bool_ else x
 
 
 class DeviceReports:

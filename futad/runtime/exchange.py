@@ -28,7 +28,8 @@ class DeviceArray:
 
     `strides` are in bytes, None if it is C-contiguous.  `stream` is where its contents are being made (an address of
     a CUDA stream, 1 the legacy default one), None if they are there already or the producer has seen to it.
-    `owner` keeps the memory alive.  `own` says that the callee may overwrite it only in a copy.
+    `owner` keeps the memory alive.  `own` says that the callee may overwrite it only in a copy.  `device` is the
+    number of the device that has it, None if that is not known.
     """
 
     address: int
@@ -39,6 +40,7 @@ class DeviceArray:
     stream: int | None = None
     path: str = ""
     own: bool = False
+    device: int | None = None
 
     @property
     def ndim(self) -> int:
@@ -76,6 +78,20 @@ def device_array(value: Any, path: str) -> DeviceArray | None:
     except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError) as e:
         raise DtypeError(f"argument '{path}': {kind} does not give its array away: {e}") from None
     return None if about is None else _from_interface(value, about, path)
+
+
+def dense_cupy(value: Any, dtype: np.dtype[Any], rank: int, path: str, own: bool) -> DeviceArray | None:
+    """`value` as an array in device memory if it is CuPy's, dense, of that type and rank; None if it is not.
+
+    CuPy says nothing of the stream that an array is made on: its users wait, or work on one."""
+    cupy = sys.modules.get("cupy")
+    if cupy is None or type(value) is not cupy.ndarray:
+        return None
+    if value.dtype != dtype or value.ndim != rank or not value.flags.c_contiguous:
+        return None
+    data = value.data
+    device = data.device_id if type(data.mem) is cupy.cuda.memory.PooledMemory else None  # others say as they like
+    return DeviceArray(data.ptr, value.shape, dtype, None, value, None, path, own, device)
 
 
 def _dlpack_device(value: Any) -> int | None:

@@ -1,6 +1,6 @@
 """Arguments that already are what an entry's core function takes, bound in one pass.
 
-Most calls pass NumPy arrays of the right type and plain numbers, and small programs are called often (by an
+Most calls pass arrays of NumPy or CuPy of the right type and plain numbers, and small programs are called often (by an
 optimiser, say): a function written for the entry looks at each argument once, in a tenth of the time that
 `Signature.flatten` needs to convert, compare and explain.
 """
@@ -15,6 +15,7 @@ import numpy as np
 
 from futad.core.entry import EntryType
 from futad.core.types import BOOL, F64, I64, MOST_SIZE
+from futad.runtime.exchange import dense_cupy
 
 if TYPE_CHECKING:
     from futad.runtime.values import Dim, Leaf, Signature
@@ -29,6 +30,7 @@ class _Array:
     dtype: np.dtype[Any]
     dims: tuple[Dim, ...]
     unique: bool
+    path: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Plan:
 
 def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict[str, Any]]:
     """The function that binds, and what its text mentions."""
-    values: dict[str, Any] = {"ndarray": np.ndarray}
+    values: dict[str, Any] = {"ndarray": np.ndarray, "dense_cupy": dense_cupy}
     lines = ["def bind(args):", f"  if len(args) != {len(params)}: return None"]
     if params:
         lines.append(f"  {''.join([f'a{i}, ' for i in range(len(params))])}= args")
@@ -80,8 +82,14 @@ def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict
     for i, p in enumerate(params):
         if isinstance(p, _Array):
             values[f"dtype{i}"] = p.dtype
-            lines.append(f"  if type(a{i}) is not ndarray or a{i}.dtype is not dtype{i}: return None")
-            lines.append(f"  if a{i}.ndim != {len(p.dims)} or a{i}.flags.num & {_IN_ORDER} != {_IN_ORDER}: return None")
+            lines.append(f"  if type(a{i}) is ndarray:")
+            lines.append(f"    if a{i}.dtype is not dtype{i} or a{i}.ndim != {len(p.dims)}: return None")
+            lines.append(f"    if a{i}.flags.num & {_IN_ORDER} != {_IN_ORDER}: return None")
+            if p.unique:
+                lines.append(f"    a{i} = a{i}.copy()")
+            lines.append("  else:")
+            lines.append(f"    a{i} = dense_cupy(a{i}, dtype{i}, {len(p.dims)}, {p.path!r}, {p.unique})")
+            lines.append(f"    if a{i} is None: return None")
             lines.append(f"  {''.join([f's{i}_{d}, ' for d in range(len(p.dims))])}= a{i}.shape")
             if len(p.dims) > 1:  # memory bounds the others
                 lines.append(f"  if not a{i}.size and max(a{i}.shape) > {MOST_SIZE}: return None")
@@ -89,8 +97,6 @@ def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict
                 known = str(dim) if isinstance(dim, int) else found.setdefault(dim[1], f"s{i}_{d}")
                 if known != f"s{i}_{d}":
                     lines.append(f"  if s{i}_{d} != {known}: return None")
-            if p.unique:
-                lines.append(f"  a{i} = a{i}.copy()")
     if any(k not in found for k in range(num_sizes)):
         return "def bind(args): return None", values
     core = [found[k] for k in range(num_sizes)] + [f"a{i}" for i in range(len(params))]
@@ -107,7 +113,7 @@ def plan(s: Signature) -> Plan | None:
     for i, leaf in enumerate(s.params):
         if leaf.dims:
             unique = i < len(s.entry.unique) and s.entry.unique[i]
-            params.append(_Array(leaf.elem.dtype, leaf.dims, unique))
+            params.append(_Array(leaf.elem.dtype, leaf.dims, unique, leaf.path))
         else:
             place = len(s.size_names) + i
             params.append(_scalar(leaf, place if leaf.elem is I64 and place in used else None))

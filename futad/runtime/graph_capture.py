@@ -27,7 +27,7 @@ from futad.runtime.device import Graph
 MOST_RECORDINGS = 16
 MOST_STEPS = 64  # of a recording; segments beyond run without
 MOST_NODES = 16384  # of a graph; longer segments are cut
-ENOUGH_LAUNCHES = 4  # a segment, on average
+ENOUGH_LAUNCHES = 2  # a segment, on average
 
 
 @dataclass(slots=True, eq=False)

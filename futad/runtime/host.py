@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from futad.bindings import Binding, Loop
 from futad.core.failure import FailureSite
 from futad.core.measures import Measured, Site, gathered, words_of
 from futad.core.scalarops import OPS
-from futad.core.types import PRIMS
+from futad.core.types import Prim
 from futad.errors import InternalError, OutOfMemory
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.counts import Counts
@@ -26,11 +25,17 @@ from futad.runtime.graph_capture import MOST_NODES, Recording, Step
 ERROR_WORDS = 7  # code, place, four values; then how many blocks have come to the end of the kernel
 
 
-@functools.cache
-def _argument_types(name: str, arg: np.dtype[Any]) -> list[type[np.generic]]:
-    """What the arguments of a scalar operation are as NumPy scalars, where those of any type are `arg`."""
-    t = next(p for p in PRIMS.values() if p.dtype == arg)
-    return [p.dtype.type for p in OPS[name].arg_types(t)]
+class HostOp:
+    """A scalar operation of the table on values as host code has them: those of any type are of type `arg`."""
+
+    __slots__ = ("types", "result", "eval")
+
+    def __init__(self, name: str, arg: Prim, result: Prim) -> None:
+        self.types = [p.dtype.type for p in OPS[name].arg_types(arg)]
+        self.result, self.eval = result.dtype.type, OPS[name].eval
+
+    def __call__(self, *args: Any) -> Any:
+        return host_scalar(self.result(self.eval(*[t(a) for t, a in zip(self.types, args, strict=True)])))
 
 
 # Where a number of a matrix product comes from: the place of a kernel's parameter, or (-1, the number).
@@ -290,12 +295,6 @@ class Runtime:
         self.device.download(address, out)
         self.hear(posted)
         return host_scalar(out[()])
-
-    def op(self, name: str, arg: np.dtype[Any], result: np.dtype[Any], *args: Any) -> Any:
-        """A scalar operation of the table."""
-        values = [t(a) for t, a in zip(_argument_types(name, arg), args, strict=True)]
-        with np.errstate(all="ignore"):
-            return host_scalar(result.type(OPS[name].eval(*values)))
 
     @staticmethod
     def wrap(x: int) -> int:

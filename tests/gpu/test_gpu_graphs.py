@@ -68,7 +68,7 @@ def done(program: DeviceProgram, call: Callable[[], Any]) -> tuple[Any, Counter[
 
 def on_device(program: DeviceProgram, xs: np.ndarray) -> Any:
     """A device array with these contents, as the argument of a core function."""
-    made, address = program.device.result(xs.dtype, xs.shape)
+    ((made, address),) = program.device.results([(xs.dtype, xs.shape)])
     program.device.upload(address, xs)
     return device_array(made, "xs")
 

@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -280,6 +281,10 @@ class Memory:
 class Pointer:
     def __init__(self, card: Card, ptr: int, mem: Any = None) -> None:
         self.card, self.ptr, self.mem = card, ptr, mem
+        self.device_id = 0
+
+    def __add__(self, offset: int) -> Pointer:
+        return Pointer(self.card, self.ptr + offset, self.mem)
 
 
 class Array:
@@ -291,6 +296,8 @@ class Array:
         self.card: Card = memptr.card
         self.data = memptr
         self.strides = strides
+        self.ndim = len(self.shape)
+        self.flags = SimpleNamespace(c_contiguous=strides is None)
 
     def host(self) -> np.ndarray:
         low = self.data.ptr

@@ -54,6 +54,16 @@ def test_the_suite_in_small_with_planted_defects(tmp_path: Path, monkeypatch: py
     assert "kmeans f64 k=4 n=50 d=3" in done.stdout and "programs: 3 of 5 good" in done.stdout
 
 
+@pytest.mark.parametrize(("line", "clean"), [
+    ("========= COMPUTE-SANITIZER", True), ("========= ERROR SUMMARY: 0 errors", True), ("", True),
+    ("========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)", True),
+    ("========= ERROR SUMMARY: 10 errors", False), ("========= Invalid __global__ write of size 8 bytes", False),
+    ("========= RACECHECK SUMMARY: 1 hazard displayed (1 error, 0 warnings)", False),
+])  # fmt: skip
+def test_lines_of_sanitizers_that_found_nothing(line: str, clean: bool) -> None:
+    assert bool(gpu.CLEAN.match(line)) == clean
+
+
 @pytest.mark.slow
 @needs_cxx
 def test_a_hang_is_told_with_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
