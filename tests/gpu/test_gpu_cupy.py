@@ -68,6 +68,45 @@ def test_cupy_in_and_out(card: fake_cupy.Card) -> None:
     np.testing.assert_allclose(out.get(), steps(XS, 4), rtol=1e-13)
 
 
+MANY = """
+entry many [n] (xs: [n]f64) (is: [1]i64) (i: i64):
+    ([n]f64, f64, [n]i32, i64, f32, [n]bool, [0]f64, u8, [n]f64, (i64, bool), i8, [n]u16) =
+  let x = f64.sum (map (\\i -> xs[i]) is)
+  in (map (+ x) xs, x, map i32.f64 xs, n + 1, 1.5, map (> 0.5) xs, [], 200, map (* 2) xs, (i - 7, i > 3), -3,
+      map u16.f64 (map (* 9) xs))
+"""
+
+
+@pytest.mark.slow
+@needs_cxx
+def test_many_results_of_all_kinds(card: fake_cupy.Card) -> None:
+    """More than a launch hands over; small ones share an allocation; scalars that the host has; a failed call's."""
+    many = futad.compile(MANY, "many.fut", backend="cuda").many
+    xs = fake_cupy.array(card, XS)
+
+    def flat(value: Any) -> list[Any]:
+        return [x for v in value for x in flat(v)] if isinstance(value, tuple) else [value]
+
+    for i in (3, 4, 4, 4):
+        place = fake_cupy.array(card, np.array([i]))
+        card.log.clear()
+        got = flat(many(xs, place, i))
+        assert sum(entry[0] == "alloc" for entry in card.log) <= 1 + (i == 3) * 50
+        assert [entry[2] for entry in card.log if entry[0] == "launch"][-2:] == ["futad_hand_over"] * 2
+        want = [XS + XS[i], XS[i], XS.astype("i4"), 51, np.float32(1.5), XS > 0.5, XS[:0], np.uint8(200), 2 * XS, i - 7,
+                i > 3, np.int8(-3), (9 * XS).astype("u2")]  # fmt: skip
+        for x, y in zip(got, want, strict=True):
+            assert x.shape == np.shape(y)
+            np.testing.assert_array_equal(x.get(), y)
+    lost = flat(many(xs, fake_cupy.array(card, np.array([50])), 4))
+    card.finish()
+    assert all(np.isnan(x.host()).all() for x in lost if x.dtype.kind == "f")
+    assert all((x.host() == (~x.dtype.type(0))).all() for x in lost if x.dtype.kind in "iu")
+    assert all((x.host().view("u1") == 1).all() for x in lost if x.dtype.kind == "b")
+    with pytest.raises(BoundsError, match="index 50 is out of bounds"):
+        futad.synchronise()
+
+
 @pytest.mark.slow
 @needs_cxx
 def test_streams(card: fake_cupy.Card) -> None:

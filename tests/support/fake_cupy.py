@@ -196,7 +196,8 @@ def install(monkeypatch: Any, card: Card) -> Card:
     cuda = types.SimpleNamespace(
         runtime=runtime, Device=Device, Event=Event, get_current_stream=lambda: card.current, alloc=alloc,
         alloc_pinned_memory=Pinned,
-        memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError, PooledMemory=Memory), function=types.SimpleNamespace(Module=Module),
+        memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError, PooledMemory=Memory),
+        function=types.SimpleNamespace(Module=Module),
         Stream=lambda non_blocking=False: Stream(card, 100 + len(card.streams), blocking=not non_blocking),
         UnownedMemory=lambda ptr, nbytes, owner, device: Pointer(card, ptr),
         MemoryPointer=lambda memory, offset: Pointer(card, memory.ptr + offset),
