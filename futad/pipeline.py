@@ -99,7 +99,8 @@ def _fused_again(pass_name: str, when: Callable[[Target], bool]) -> list[Pass]:
 
 
 # Why this order.  Callees are simplified before they are inlined, so that what is copied is small; once calls are
-# gone it is clear whose results nothing uses, and the assertions of these are no more.  AD
+# gone it is clear whose results nothing uses, and the assertions of these are no more; and how often each scope is
+# differentiated.  What is computed twice is found before the functions of order 0 are spelled out.  AD
 # runs on unfused code, where each construct has one rule, and before hoisting, which would move primal
 # code away from the scope that re-executes it.  Matrix products are found before fusion hides them.  Fusion
 # wants simplified code and leaves copies behind.
@@ -115,6 +116,7 @@ PASSES: list[Pass] = [
     Pass("constant-arguments", _lazy("futad.optimise.constant_arguments", "constant_arguments"), _c),
     Pass("inline", _lazy("futad.optimise.inline", "inline")),
     _simplify("simplify-inlined"),
+    Pass("customs-by-order", _lazy("futad.ad.orders", "customs_by_order")),
     Pass("asserts", _lazy("futad.optimise.asserts", "bind_assertions")),
     _simplify("simplify-asserts", after="asserts"),
     Pass("narrow", _lazy("futad.optimise.narrow", "narrow")),

@@ -216,12 +216,12 @@ module mk_linalg (R: float) = {
     (reduce (\(a, i) (b, j) -> if b > a || (b == a && j < i) then (b, j) else (a, i)) (-1, n)
             (zip (map R.abs x) (iota n))).1
 
-  local def eliminate [n] (a: [n][n]t): (*[n][n]t, *[n]i64) =
-    loop (a, rows) = (copy a, iota n) for k < blocks n do
+  local def eliminate [n] (a: [n][n]t): (*[n][n]t, *[n]i64, *[n]i64) =
+    loop (a, rows, exchanged) = (copy a, iota n, iota n) for k < blocks n do
       let s = k * block
       let e = i64.min n (s + block)
       -- The columns of a block, all rows of which change places.
-      let (a, rows) = loop (a, rows) for j in s..<e do
+      let (a, rows, exchanged) = loop (a, rows, exchanged) for j in s..<e do
         let p = j + i64.min (n - 1 - j) (place_of_largest a[j:, j])
         let (upper, lower) = (copy a[j], copy a[p])
         let a = a with [p] = upper
@@ -234,17 +234,16 @@ module mk_linalg (R: float) = {
         let a = a with [j + 1:, j] = f
         let rest = map2 (\c row -> map2 (\x y -> x - c * y) row a[j, j + 1:e]) f a[j + 1:, j + 1:e]
         let a = a with [j + 1:, j + 1:e] = rest
-        in (a, rows)
+        in (a, rows, exchanged with [j] = p)
       -- Right of it the rows of u, then what remains.
       let a = loop a for i in s..<e do
         a with [i, e:] = map2 (-) a[i, e:] (vecmat a[i, s:i] a[s:i, e:])
-      in (a with [e:, e:] = matsub a[e:, e:] (matmul a[e:, s:e] a[s:e, e:]), rows)
+      in (a with [e:, e:] = matsub a[e:, e:] (matmul a[e:, s:e] a[s:e, e:]), rows, exchanged)
 
-  -- Rows `rows` of a are l u: l below the diagonal of the first result, with ones on its own, u on and above it.  The
-  -- largest entry of a column is its pivot; where that is 0, a is singular, and 0 stays there.
-  def lu [n] (a: [n][n]t): ([n][n]t, [n]i64) =
+  -- As `lu`; and which row the k-th one has changed places with, one after the other.
+  def lu_exchanges [n] (a: [n][n]t): ([n][n]t, [n]i64, [n]i64) =
     with_vjp eliminate
-             (\(f, rows) (fb, _) ->
+             (\(f, rows, _) (fb, _, _) ->
                 let l = tabulate_2d n n (\i j -> if i > j then f[i, j] else if i == j then 1 else 0)
                 let lower = matmul (transpose l) (below fb)
                 let upper = matmul (upper fb) (transpose (upper f))
@@ -253,6 +252,12 @@ module mk_linalg (R: float) = {
                 let y = solve_upper_many f (transpose x)
                 in scatter (replicate n (replicate n 0)) rows (transpose y))
              a
+
+  -- Rows `rows` of a are l u: l below the diagonal of the first result, with ones on its own, u on and above it.  The
+  -- largest entry of a column is its pivot; where that is 0, a is singular, and 0 stays there.
+  def lu [n] (a: [n][n]t): ([n][n]t, [n]i64) =
+    let (f, rows, _) = lu_exchanges a
+    in (f, rows)
 
   local def lu_solve_t [n] (f: [n][n]t) (rows: [n]i64) (b: [n]t): [n]t =
     scatter (replicate n 0) rows (lower_t_with true f (solve_upper_t f b))

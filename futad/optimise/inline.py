@@ -36,6 +36,7 @@ class _Inliner:
         self.uses: Counter[str] = Counter()
         self.budget = BUDGET
         self.recursive: set[str] = set()
+        self.has_entries = any(f.entry is not None for f in program.funs.values())
         for name, f in program.funs.items():
             self.calls[name] = calls(f.body)
             self.uses.update(self.calls[name])
@@ -54,6 +55,10 @@ class _Inliner:
             self.budget -= self.sizes[name]
             return True
         return False
+
+    def goes(self, f: Fun) -> bool:
+        """Whether a function is no part of the program once it is called nowhere."""
+        return f.entry is None and self.has_entries and ("noinline",) not in f.attrs
 
     def fun(self, f: Fun) -> None:
         if self.calls[f.name]:
@@ -93,10 +98,12 @@ class _Inliner:
         return True
 
     def copy(self, f: Fun, args: Iterable[Atom], in_ad: bool) -> tuple[list[Stm], ir.Atoms]:
-        """The statements of a call, renamed, and its results."""
+        """The statements of a call, renamed unless they are nowhere else afterwards, and its results."""
         body = f.body
         if in_ad and calls(body):
             body = self.lam(body, True)
+        if self.uses[f.name] == 1 and self.goes(f):
+            return [*[Stm((p,), ir.Alias(a)) for p, a in zip(body.params, args, strict=True)], *body.stms], body.result
         r = Renamer(dict(zip(body.params, args, strict=True)))
         stms = r.stms(body.stms)
         return stms, tuple([r.atom(a) for a in body.result])

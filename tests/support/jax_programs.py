@@ -32,7 +32,7 @@ UNARY: list[Callable[[Array], Array]] = [
 BINARY: list[Callable[[Array, Array], Array]] = [
     jnp.add, jnp.subtract, jnp.multiply, lambda x, y: x / (2 + y * y), jnp.maximum, jnp.minimum, jnp.logaddexp,
     lambda x, y: jnp.where(x < y, x, y * y), lambda x, y: jnp.arctan2(x, 2 + y * y), lambda x, y: jnp.hypot(x, 1 + y),
-    lambda x, y: (1.5 + jnp.tanh(x)) ** y, lambda x, y: lax.select(x > y, x * y, y),
+    lambda x, y: (1.5 + jnp.tanh(x)) ** y, lambda x, y: lax.select(*jnp.broadcast_arrays(x > y, x * y, y)),
 ]  # fmt: skip
 
 

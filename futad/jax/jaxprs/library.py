@@ -18,22 +18,23 @@ from futad.core.types import Atom, Prim
 from futad.pipeline import compile_program
 
 _MATRIX, _VECTOR = " (a: [n][n]{t}): [n][n]{t} = {f} a", " (a: [n][n]{t}) (b: [n]{t}): [n]{t} = {f} a b"
+_LU = " (a: [n][n]{t}): ([n][n]{t}, [n]i64, [n]i64) = {f} a"
 _COLUMNS = " [m] (a: [n][n]{t}) (b: [n][m]{t}): [n][m]{t} = {f} a b"
 
 
-def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[Atom]) -> Atom:
-    """The result of a function of `futad/linalg` over floats of type `t`: of a matrix; of a matrix and a vector; of a
+def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[Atom]) -> list[Atom]:
+    """The results of a function of `futad/linalg` over floats of type `t`: of a matrix; of a matrix and a vector; of a
     matrix and columns, if its name ends in `_many`.  `sizes`: n, and of columns how many."""
     lam = _function(name, t.name, len(args)).body
     copy = ir.Renamer(dict(zip(lam.params, [*sizes, *args], strict=True)))
     for s in lam.stms:
         b.add(copy.stm(s))
-    return copy.atom(lam.result[0])
+    return [copy.atom(a) for a in lam.result]
 
 
 @functools.cache
 def _function(name: str, t: str, arguments: int) -> ir.Fun:
-    kind = _MATRIX if arguments == 1 else _COLUMNS if name.endswith("_many") else _VECTOR
+    kind = _LU if name == "lu_exchanges" else _MATRIX if arguments == 1 else _COLUMNS if name.endswith("_many") else _VECTOR
     text = f'import "futad/linalg"\nmodule la = mk_linalg {t}\nentry {name} [n]{kind.format(t=t, f=f"la.{name}")}\n'
     kept = f"{(key := cache.digest(text, __version__, *own_files()))[:2]}/{key}.core"
     found = cache.read(kept)

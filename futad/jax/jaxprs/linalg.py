@@ -1,7 +1,7 @@
 """Rules of linear algebra, of matrices and batches of them: Cholesky, LU, triangular solves.
 
-Cholesky and triangular solves are those of futad's own library, with derivatives from closed forms.  LU with partial
-pivoting: Golub and Van Loan, "Matrix computations", 4th edition, algorithm 3.4.1.
+Cholesky, triangular solves and LU of square matrices are those of futad's own library, with derivatives from closed
+forms.  LU of others with partial pivoting: Golub and Van Loan, "Matrix computations", 4th edition, algorithm 3.4.1.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def cholesky(b: Builder, a: Atom) -> Atom:
     """The lower factor; entries above the diagonal are 0.  NaN all over if a is not positive definite."""
     t = elem_of(a.type)
     n = shape_of(a.type)[0]
-    made = library.call(b, "cholesky", t, [n], [a])
+    (made,) = library.call(b, "cholesky", t, [n], [a])
     bad, nan = b.op("isnan", _diagonal_sum(b, made, n, t)), Const(t, math.nan)
     return b.zip_with(lambda c, row: c.zip_with(lambda d, e: d.op("select", bad, nan, e), row), made)
 
@@ -53,8 +53,8 @@ def solved(b: Builder, a: Atom, right: Atom, lower: bool, transpose: bool, unit:
         )  # fmt: skip
     name = f"solve_{'lower' if lower else 'upper'}{'_t' if transpose else ''}"
     if m is not ONE:
-        return library.call(b, f"{name}_many", t, [n, m], [a, right])
-    made = library.call(b, name, t, [n], [a, b.let(ir.Reshape(right, (n,)))])
+        return library.call(b, f"{name}_many", t, [n, m], [a, right])[0]
+    (made,) = library.call(b, name, t, [n], [a, b.let(ir.Reshape(right, (n,)))])
     return b.let(ir.Reshape(made, (n, m)))
 
 
@@ -77,6 +77,9 @@ def lu(b: Builder, a: Atom, place: Prim) -> list[Atom]:
     """Both factors in one array, the rows that were exchanged, and the permutation of rows that this is."""
     m, n = shape_of(a.type)
     t = elem_of(a.type)
+    if m == n and t.name in ("f32", "f64"):
+        factors, order, exchanged = library.call(b, "lu_exchanges", t, [n], [a])
+        return [factors, *[b.zip_with(lambda c, e: c.convert(place, e), v) for v in (exchanged, order)]]
     steps = folded("min", (m, n)) or (m if m is n else b.op("min", m, n))
     work = b.let(ir.Copy(a))
     rows = iota(b, m, I64)
