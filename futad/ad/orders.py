@@ -5,11 +5,11 @@ derivatives, and those of others again: of a solver in a library three quarters 
 derivatives of order k, these are looked at k deep.
 
 A scope that is differentiated k times is of order k: that of a function from outside of any derivative is of order 0,
-that inside a `Vjp` or `Jvp` one more than what is around it, that of a function what the highest of its calls is.  In a
-scope of order 0 a `WithVjp` or `WithJvp` is its function.  In one of order k it is differentiated once for each order by
-the rules of `rules/custom.py`: reverse mode replaces a function by its `pull`, of which the derivatives that are left
-are taken, and takes derivatives of the function itself, by what it saved, only in a derivative of that one.  So both are
-of order k - 1.  Forward mode differentiates the function itself: where one is among the k, that is of order k.
+that inside a `Vjp` or `Jvp` one more than what is around it, that of a function what the highest of its calls is.  In
+a scope of order 0 a `WithVjp` or `WithJvp` is its function.  In one of order k it is differentiated once for each order
+by the rules of `rules/custom.py`: reverse mode replaces a function by its `pull`, of which the derivatives that are
+left are taken, and takes derivatives of the function itself, by what it saved, only in a derivative of that one.  So
+both are of order k - 1.  Forward mode differentiates the function itself: where one is among the k, that is of order k.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[A
 
 @functools.cache
 def _function(name: str, t: str, arguments: int) -> ir.Fun:
-    kind = _LU if name == "lu_exchanges" else _MATRIX if arguments == 1 else _COLUMNS if name.endswith("_many") else _VECTOR
+    two = _COLUMNS if name.endswith("_many") else _VECTOR
+    kind = _LU if name == "lu_exchanges" else _MATRIX if arguments == 1 else two
     text = f'import "futad/linalg"\nmodule la = mk_linalg {t}\nentry {name} [n]{kind.format(t=t, f=f"la.{name}")}\n'
     kept = f"{(key := cache.digest(text, __version__, *own_files()))[:2]}/{key}.core"
     found = cache.read(kept)
