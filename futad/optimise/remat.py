@@ -61,6 +61,7 @@ EACH_ROW = LEGAL.condition("each row saved", "rows that the loop does not save a
 SAVES_ALONE = LEGAL.condition("saves alone", "another use of what is saved would read other memory")
 KNOWN = LEGAL.condition("known in the forward sweep", "the loop uses what only the return sweep has")
 THERE = LEGAL.condition("not overwritten", "the loop would read what was overwritten since")
+OWN_OVERWRITTEN = LEGAL.condition("own arrays overwritten", "two statements of the loop would overwrite one array")
 READ_ONLY = LEGAL.condition("read only", "what is saved would be overwritten")
 
 MOST = 8  # times as much memory as there is
@@ -144,11 +145,12 @@ def _as_i64(lam: Lambda, counters: Sequence[Var]) -> list[Var]:
 @dataclass(slots=True, eq=False)
 class _Match:
     """A loop of the forward sweep's iterations, by its place, and the return sweep's that runs it again: for each
-    variable of the first that of the second, and the variables of the second that save."""
+    variable of the first that of the second (None: the second has no use for it), and the variables of the second that
+    save."""
 
     forward: int
     back: int
-    same: list[int]
+    same: list[int | None]
     saving: list[int] = field(default_factory=list)
 
 
@@ -164,6 +166,9 @@ class _Sweeps:
         self.own = [{*e.body.params, *[v for s in e.body.stms for v in s.pat]} for e in (self.f, self.r)]
         table = Table()
         self.forward, self.back = Values(table, forward), Values(table, back)
+        for s in self.r.body.stms:
+            if s.pat and s.pat[0] is back[0] and type(s.exp) is ir.Op and s.pat[0].type is I64 and s.exp.op == "sub":
+                self.back.backwards(self.r.body.params[0], s.exp.args[0])
         self.at, self.index = forward[0], back[0]
         self.rows: list[ArrayType] = []  # of what is saved already, in each iteration
         self.size: Atom | None = None  # of what is saved
@@ -389,17 +394,17 @@ class _Sweeps:
         for j, a in enumerate(first.inits):
             value = one.atom(a)
             at = next((q for q in left if two.atom(second.inits[q]) == value), None)
-            if at is None:
-                return None
-            left.remove(at)
             m.same.append(at)
-            one.of[params[j]] = two.of[others[at]] = one.number("carried", j)
+            one.of[params[j]] = one.number("carried", j)
+            if at is not None:
+                left.remove(at)
+                two.of[others[at]] = one.of[params[j]]
         for s in first.body.stms:
             one.note(s)
         for s in second.body.stms:
             two.note(s)
-        results = [two.atom(second.body.result[q]) for q in m.same]
-        if not SAME([one.atom(a) for a in first.body.result] == results):
+        pairs = [(a, second.body.result[q]) for a, q in zip(first.body.result, m.same, strict=True) if q is not None]
+        if not pairs or not SAME(all(one.atom(a) == two.atom(b) for a, b in pairs)):
             return None
         m.saving = left
         return m if SAVING(all(self.saves(second, q) for q in left)) else None
@@ -433,8 +438,10 @@ class _Sweeps:
         types = [t for t in found if isinstance(t, ArrayType) and any(_sizes(t) <= _sizes(row) for row in self.rows)]
         if types != found:
             return False
+        assert type(s.exp) is ir.For
         saved = sum(_constant(t) for t in types)
-        return pays(_cost(s.exp.lambdas()[0]) // max(saved, 1), saved, max(_constant(t) for t in self.rows))
+        cost = _known(s.exp.bound) * _cost(s.exp.body)
+        return pays(cost // max(saved, 1), saved, max(_constant(t) for t in self.rows))
 
     def save_loop(self, m: _Match) -> bool:
         """Let the forward sweep's loop be that of the return sweep, saving straight to where it is kept."""
@@ -452,6 +459,9 @@ class _Sweeps:
         arrays = {known[v] for v in free if v in known} | {v for v in body.free() if v not in second.body.free()}
         if not THERE(not any(self.alias.mutable(a) and a not in read for a in arrays)):
             return False
+        rest = self.besides(m, first)
+        if rest is None:
+            return False
         wanted = self.wanted(m)
         final: dict[int, Var] = {}
         for q in wanted:
@@ -462,9 +472,17 @@ class _Sweeps:
             final[q] = self.kept[-1][3]
         filled = {q: next(k for k in self.kept if k[3] is final[q]) for q in wanted if q in m.saving}
         copy = ir.rename(body, dict[Var, Atom](known))
-        params = [copy.params[q + 1] for q in m.same] + [Var("saved", now.type) for _, now, _, _ in filled.values()]
+        params = [
+            Var(p.name, p.type) if q is None else copy.params[q + 1]
+            for p, q in zip(first.body.params[1:], m.same, strict=True)
+        ]
+        own = ir.Renamer(dict(zip(first.body.params, (copy.params[0], *params), strict=True)))
+        besides = own.stms(rest)
+        results = [
+            own.atom(a) if q is None else copy.result[q] for a, q in zip(first.body.result, m.same, strict=True)
+        ]
+        params += [Var("saved", now.type) for _, now, _, _ in filled.values()]
         stms = list(copy.stms)
-        results = [copy.result[q] for q in m.same]
         for q, p in zip(filled, params[len(m.same) :], strict=True):
             at = next(k for k, s in enumerate(stms) if s.pat and s.pat[0] is copy.result[q])
             e = stms[at].exp
@@ -473,13 +491,28 @@ class _Sweeps:
             stms[at] = Stm((new,), ir.Update(p, (self.at, *e.index), e.value, None))
             results.append(new)
         gone = {copy.params[q + 1] for q in m.saving if q not in filled}
-        stms = [s for s in stms if not gone & ir.stm_free(s).keys()]
+        stms = [s for s in stms if not gone & ir.stm_free(s).keys()] + besides
         inits = (*first.inits, *[now for _, now, _, _ in filled.values()])
         pat = (*old.pat, *[then for _, _, then, _ in filled.values()])
         body = Lambda((copy.params[0], *params), tuple(stms), tuple(results))
         self.stms[0][m.forward][0] = Stm(pat, ir.For(first.bound, inits, body), old.attrs)
         self.stms[1][m.back] = [s for q in wanted for s in self.read(again.pat[q], final[q], m.back)]
         return True
+
+    def besides(self, m: _Match, first: ir.For) -> list[Stm] | None:
+        """What the forward sweep's loop does for variables of which the return sweep's has none; None if that
+        overwrites others."""
+        own = [k for k, q in enumerate(m.same) if q is None]
+        needed = {a for k in own if type(a := first.body.result[k]) is Var}
+        stms: list[Stm] = []
+        for s in reversed(first.body.stms):
+            if not needed.isdisjoint(s.pat):
+                stms.append(s)
+                needed.update(ir.stm_free(s))
+        root = self.alias.root
+        mine = {root(first.body.params[k + 1]) for k in own} | {root(v) for s in stms for v in s.pat}
+        overwritten = {r for s in stms for r in consumed_roots(s.exp, self.alias)}
+        return stms[::-1] if OWN_OVERWRITTEN(overwritten <= mine) else None
 
     def names(self, m: _Match) -> dict[int, Var]:
         """The variables of the forward sweep's iteration, by value numbers, as far as they are there before the
@@ -553,9 +586,14 @@ def _constant(t: ArrayType) -> int:
 
 
 def _cost(lam: Lambda) -> int:
-    """The scalar operations of a scope's maps, for an element each."""
+    """The scalar operations of a scope and its maps, for an element each where it is not known how many there are."""
     own = sum(OPS[s.exp.op].cost for s in lam.stms if type(s.exp) is ir.Op)
-    return own + sum(_cost(inner) for s in lam.stms if type(s.exp) is ir.Map for inner in s.exp.lambdas())
+    return own + sum(_known(s.exp.width) * _cost(s.exp.lam) for s in lam.stms if type(s.exp) is ir.Map)
+
+
+def _known(n: Atom) -> int:
+    """A size, or 1 as `_constant` has it for one that is not known."""
+    return max(1, n.value) if type(n) is Const else 1
 
 
 __all__ = ["remat"]

@@ -1,6 +1,7 @@
 """Value numbers: equal numbers of two scopes' variables are equal values.
 
-Scopes that are compared share a `Table`.  What is not understood has a number of its own.
+Scopes that are compared share a `Table`.  What is not understood has a number of its own.  Sums and differences of i64s
+are linear forms of others, as integers of 64 bits are a ring: so it does not matter in which order they were taken.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import Atom, Var
+from futad.core.types import I64, Atom, Const, Var
 from futad.legality import Legality
 
 LEGAL = Legality("value-numbers", "values of two scopes are found to be equal", fires=False)
 SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
 READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
+
+
+Form = tuple[int, dict[int, int]]
+"""A constant and coefficients of values by their numbers, none of which is 0."""
 
 
 class Table:
@@ -29,12 +34,34 @@ class Table:
         self.keys: list[tuple[Any, ...]] = []
         self.varies: list[bool] = []
 
+    def linear(self, form: Form) -> int:
+        """The number of a linear form."""
+        constant, terms = _wrapped(form[0]), {n: c for n, k in form[1].items() if (c := _wrapped(k))}
+        if not terms:
+            return self.number("variable", Const(I64, constant))
+        if not constant and [*terms.values()] == [1]:
+            return next(iter(terms))
+        return self.number("linear", constant, *sorted(terms.items()))
+
+    def form(self, number: int) -> Form:
+        """The linear form that a number is of."""
+        tag, *parts = self.keys[number]
+        if tag == "linear":
+            return parts[0], dict(parts[1:])
+        return (parts[0].value, {}) if tag == "variable" and type(parts[0]) is Const else (0, {number: 1})
+
     def number(self, *key: Any) -> int:
         if key not in self.numbers:
             self.numbers[key] = len(self.keys)
             self.keys.append(key)
-            self.varies.append(key[0] == "element" or key[0] == "op" and any(self.varies[k] for k in key[2:]))
+            parts = key[2:] if key[0] == "op" else [n for n, _ in key[2:]] if key[0] == "linear" else []
+            self.varies.append(key[0] == "element" or any(self.varies[k] for k in parts))
         return self.numbers[key]
+
+
+def _wrapped(x: int) -> int:
+    """As an i64."""
+    return (x + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 class Values:
@@ -59,10 +86,24 @@ class Values:
             return self.number("range", self.atom(a.start), self.atom(a.count), self.atom(a.stride))
         return self.of[a] if a in self.of else self.number("variable", a)
 
+    def sum(self, a: Atom, b: Atom, sign: int) -> int:
+        """The number of a + b or a - b, i64s."""
+        (x, left), (y, right) = [self.table.form(self.atom(v)) for v in (a, b)]
+        terms = {n: left.get(n, 0) + sign * right.get(n, 0) for n in (*left, *right)}
+        return self.table.linear((x + sign * y, terms))
+
+    def backwards(self, counter: Var, last: Atom) -> None:
+        """The iteration is `last - counter`."""
+        constant, terms = self.table.form(self.atom(last))
+        terms = {**terms, self.iteration: terms.get(self.iteration, 0) - 1}
+        self.of[counter] = self.table.linear((constant, terms))
+
     def note(self, s: Stm) -> None:
         """Number what a statement binds."""
         e = s.exp
         match e:
+            case ir.Op("add" | "sub", (a, b)) if s.pat[0].type is I64:
+                self.of.setdefault(s.pat[0], self.sum(a, b, 1 if e.op == "add" else -1))
             case ir.Op(op, args):
                 self.of.setdefault(s.pat[0], self.number("op", op, *map(self.atom, args)))
             case ir.Alias(a) | ir.Copy(a):
