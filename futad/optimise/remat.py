@@ -158,17 +158,19 @@ class _Sweeps:
     """The forward and the return sweep of a loop, and what is put into them."""
 
     def __init__(
-        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], alias: Aliases
+        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], iteration: Var, alias: Aliases
     ) -> None:
+        """`forward` and `back`: the numbers of the iterations in both, as i64s; `iteration` the second's own."""
         assert type(first.exp) is ir.For and type(second.exp) is ir.For
         self.first, self.second, self.alias = first, second, alias
         self.f, self.r = first.exp, second.exp
         self.own = [{*e.body.params, *[v for s in e.body.stms for v in s.pat]} for e in (self.f, self.r)]
         table = Table()
         self.forward, self.back = Values(table, forward), Values(table, back)
-        for s in self.r.body.stms:
-            if s.pat and s.pat[0] is back[0] and type(s.exp) is ir.Op and s.pat[0].type is I64 and s.exp.op == "sub":
-                self.back.backwards(self.r.body.params[0], s.exp.args[0])
+        self.forward.forwards(self.f.body.params[0])
+        (undone,) = [s for s in self.r.body.stms if iteration in s.pat]
+        assert type(undone.exp) is ir.Op
+        self.back.backwards(self.r.body.params[0], iteration, undone.exp.args[0])
         self.at, self.index = forward[0], back[0]
         self.rows: list[ArrayType] = []  # of what is saved already, in each iteration
         self.size: Atom | None = None  # of what is saved
@@ -185,8 +187,9 @@ class _Sweeps:
             return None
         if not set(first.pat) & ir.stm_free(second).keys():
             return None
-        forward, back = _as_i64(f.body, f.body.params[:1]), _as_i64(r.body, _iterations_back(r, defs))
-        return _Sweeps(first, second, forward, back, alias) if forward and back else None
+        iterations = _iterations_back(r, defs)
+        forward, back = _as_i64(f.body, f.body.params[:1]), _as_i64(r.body, iterations)
+        return _Sweeps(first, second, forward, back, iterations[0], alias) if forward and back else None
 
     def _note(self) -> None:
         """Number what the sweeps compute; find what the forward sweep saves."""
@@ -347,7 +350,7 @@ class _Sweeps:
 
     def own_scalars(self) -> bool:
         """Costly scalars of the iterations themselves."""
-        if self.size is None or self.f.bound.type is not I64:
+        if self.size is None:
             return False
         made: dict[int, tuple[int, Var]] = {}
         for k, s in enumerate(self.f.body.stms):
@@ -411,13 +414,13 @@ class _Sweeps:
 
     def saves(self, loop: ir.For, q: int) -> bool:
         """Whether all that a loop does with the variable is to save a row in each iteration."""
-        p, counter = loop.body.params[q + 1], loop.body.params[0]
+        p, counters = loop.body.params[q + 1], _as_i64(loop.body, loop.body.params[:1])
         users = [s for s in loop.body.stms if p in ir.stm_free(s)]
         if len(users) != 1 or p in loop.body.result:
             return False
         (s,) = users
         e = s.exp
-        if type(e) is not ir.Update or e.array is not p or e.index != (counter,) or e.check is not None:
+        if type(e) is not ir.Update or e.array is not p or [*e.index] not in [[c] for c in counters] or e.check:
             return False
         read = any(s.pat[0] in ir.stm_free(x) for x in loop.body.stms)
         # What the forward sweep saves in starts as scratch.
@@ -472,15 +475,12 @@ class _Sweeps:
             final[q] = self.kept[-1][3]
         filled = {q: next(k for k in self.kept if k[3] is final[q]) for q in wanted if q in m.saving}
         copy = ir.rename(body, dict[Var, Atom](known))
-        params = [
-            Var(p.name, p.type) if q is None else copy.params[q + 1]
-            for p, q in zip(first.body.params[1:], m.same, strict=True)
-        ]
+        pairs = zip(first.body.params[1:], m.same, strict=True)
+        params = [Var(p.name, p.type) if q is None else copy.params[q + 1] for p, q in pairs]
         own = ir.Renamer(dict(zip(first.body.params, (copy.params[0], *params), strict=True)))
         besides = own.stms(rest)
-        results = [
-            own.atom(a) if q is None else copy.result[q] for a, q in zip(first.body.result, m.same, strict=True)
-        ]
+        ends = zip(first.body.result, m.same, strict=True)
+        results = [own.atom(a) if q is None else copy.result[q] for a, q in ends]
         params += [Var("saved", now.type) for _, now, _, _ in filled.values()]
         stms = list(copy.stms)
         for q, p in zip(filled, params[len(m.same) :], strict=True):
@@ -509,8 +509,9 @@ class _Sweeps:
             if not needed.isdisjoint(s.pat):
                 stms.append(s)
                 needed.update(ir.stm_free(s))
-        root = self.alias.root
-        mine = {root(first.body.params[k + 1]) for k in own} | {root(v) for s in stms for v in s.pat}
+        root, params = self.alias.root, first.body.params[1:]
+        mine = {root(params[k]) for k in own} | {root(v) for s in stms for v in s.pat}
+        mine -= {root(p) for p, q in zip(params, m.same, strict=True) if q is not None}
         overwritten = {r for s in stms for r in consumed_roots(s.exp, self.alias)}
         return stms[::-1] if OWN_OVERWRITTEN(overwritten <= mine) else None
 

@@ -1,7 +1,7 @@
 """Value numbers: equal numbers of two scopes' variables are equal values.
 
-Scopes that are compared share a `Table`.  What is not understood has a number of its own.  Sums and differences of i64s
-are linear forms of others, as integers of 64 bits are a ring: so it does not matter in which order they were taken.
+Scopes that are compared share a `Table`.  What is not understood has a number of its own.  Sums and differences of i32s
+and of i64s are linear forms of others, as integers of so many bits are a ring: the order of sums does not matter.
 """
 
 from __future__ import annotations
@@ -13,16 +13,12 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import I64, Atom, Const, Var
+from futad.core.types import I32, I64, Atom, Const, Prim, Var
 from futad.legality import Legality
 
 LEGAL = Legality("value-numbers", "values of two scopes are found to be equal", fires=False)
 SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
 READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
-
-
-Form = tuple[int, dict[int, int]]
-"""A constant and coefficients of values by their numbers, none of which is 0."""
 
 
 class Table:
@@ -34,17 +30,17 @@ class Table:
         self.keys: list[tuple[Any, ...]] = []
         self.varies: list[bool] = []
 
-    def linear(self, form: Form) -> int:
-        """The number of a linear form."""
-        constant, terms = _wrapped(form[0]), {n: c for n, k in form[1].items() if (c := _wrapped(k))}
+    def linear(self, t: Prim, constant: int, terms: dict[int, int]) -> int:
+        """The number of a linear form of integers of type `t`."""
+        constant, terms = _wrapped(t, constant), {n: c for n, k in terms.items() if (c := _wrapped(t, k))}
         if not terms:
-            return self.number("variable", Const(I64, constant))
+            return self.number("variable", Const(t, constant))
         if not constant and [*terms.values()] == [1]:
             return next(iter(terms))
         return self.number("linear", constant, *sorted(terms.items()))
 
-    def form(self, number: int) -> Form:
-        """The linear form that a number is of."""
+    def form(self, number: int) -> tuple[int, dict[int, int]]:
+        """The linear form that a number is of: a constant, and coefficients of values by their numbers."""
         tag, *parts = self.keys[number]
         if tag == "linear":
             return parts[0], dict(parts[1:])
@@ -59,9 +55,10 @@ class Table:
         return self.numbers[key]
 
 
-def _wrapped(x: int) -> int:
-    """As an i64."""
-    return (x + (1 << 63)) % (1 << 64) - (1 << 63)
+def _wrapped(t: Prim, x: int) -> int:
+    """As a signed integer of the type's size."""
+    half = 1 << (8 * t.bytes - 1)
+    return (x + half) % (2 * half) - half
 
 
 class Values:
@@ -86,24 +83,31 @@ class Values:
             return self.number("range", self.atom(a.start), self.atom(a.count), self.atom(a.stride))
         return self.of[a] if a in self.of else self.number("variable", a)
 
-    def sum(self, a: Atom, b: Atom, sign: int) -> int:
-        """The number of a + b or a - b, i64s."""
-        (x, left), (y, right) = [self.table.form(self.atom(v)) for v in (a, b)]
+    def sum(self, t: Prim, a: int, b: int, sign: int) -> int:
+        """The number of a + b or a - b, integers of type `t`, from theirs."""
+        (x, left), (y, right) = self.table.form(a), self.table.form(b)
         terms = {n: left.get(n, 0) + sign * right.get(n, 0) for n in (*left, *right)}
-        return self.table.linear((x + sign * y, terms))
+        return self.table.linear(t, x + sign * y, terms)
 
-    def backwards(self, counter: Var, last: Atom) -> None:
-        """The iteration is `last - counter`."""
-        constant, terms = self.table.form(self.atom(last))
-        terms = {**terms, self.iteration: terms.get(self.iteration, 0) - 1}
-        self.of[counter] = self.table.linear((constant, terms))
+    def forwards(self, counter: Var) -> int:
+        """The number of an iteration is the counter, of any integer type."""
+        t = counter.type
+        assert isinstance(t, Prim)
+        return self.of.setdefault(counter, self.iteration if t is I64 else self.number("iteration", t))
+
+    def backwards(self, counter: Var, iteration: Var, last: Atom) -> None:
+        """The number of an iteration is a variable that is `last - counter`."""
+        t = counter.type
+        assert isinstance(t, Prim)
+        self.of[counter] = self.sum(t, self.atom(last), self.forwards(iteration), -1)
 
     def note(self, s: Stm) -> None:
         """Number what a statement binds."""
         e = s.exp
         match e:
-            case ir.Op("add" | "sub", (a, b)) if s.pat[0].type is I64:
-                self.of.setdefault(s.pat[0], self.sum(a, b, 1 if e.op == "add" else -1))
+            case ir.Op("add" | "sub", (a, b)) if s.pat[0].type in (I32, I64):
+                sign = 1 if e.op == "add" else -1
+                self.of.setdefault(s.pat[0], self.sum(s.pat[0].type, self.atom(a), self.atom(b), sign))
             case ir.Op(op, args):
                 self.of.setdefault(s.pat[0], self.number("op", op, *map(self.atom, args)))
             case ir.Alias(a) | ir.Copy(a):

@@ -23,6 +23,7 @@ LEGAL = Legality(
 )
 BELOW = LEGAL.condition("below the size", "an index at or after the end passes")
 NOT_WRAPPED = LEGAL.condition("not wrapped", "a condition on a sum beyond 64 bits says nothing of its terms")
+NARROW_NOT_WRAPPED = LEGAL.condition("narrow sum not wrapped", "a sum beyond 32 bits is taken for a place")
 NOT_NEGATIVE = LEGAL.condition("not negative", "a negative index passes")
 ONE_SIGN = LEGAL.condition("variable of one sign", "a bound put for a variable makes the polynomial greater")
 NOT_LARGER = LEGAL.condition("not larger", "the larger of two numbers that differ is taken for the smaller one")
@@ -108,7 +109,7 @@ class Ranges:
 
     def index(self, i: Var, bound: Atom) -> None:
         """0 <= i < bound: inside, the bound is also at least 1."""
-        if i.type is not I64:
+        if i.type is not I64 and not (i.type is I32 and type(bound) is Const):
             return
         self.indices.add(i)
         self._push(self.lower, i, {})
@@ -206,7 +207,24 @@ class Ranges:
                 p, q = self.poly(e.args[0], depth - 1), self.poly(e.args[1], depth - 1)
                 if all(self._small(m, c) for r in (p, q) for m, c in r.items()) and len(p) * len(q) <= 8:
                     return times(p, q)
+            elif e.op == "to_i64" and type(x := e.args[0]) is Var and x.type is I32:
+                return self._narrow(x, depth - 1) or {(a,): 1}
         return {(a,): 1}
+
+    def _narrow(self, x: Var, depth: int) -> Poly | None:
+        """An i32 as a polynomial over indices that are i32s: it, and all that it is made of, has not wrapped."""
+        if x in self.indices:
+            return {(x,): 1}
+        e = self.defs.get(x)
+        if depth <= 0 or type(e) is not ir.Op or e.op not in ("add", "sub"):
+            return None
+        parts = [constant(a.value) if type(a) is Const else self._narrow(a, depth - 1) for a in e.args]
+        if parts[0] is None or parts[1] is None:
+            return None
+        p = plus(parts[0], parts[1], 1 if e.op == "add" else -1)
+        self._passing = True  # the index's bound is known in its loop
+        inside = self.prove(plus(p, constant(_BIG))) and self.prove(plus(constant(_BIG - 1), p, -1))
+        return p if NARROW_NOT_WRAPPED(inside) else None
 
     def _small(self, m: Mono, c: int) -> bool:
         """A term that products may contain without fear of wrapping."""

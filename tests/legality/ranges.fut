@@ -52,3 +52,13 @@ entry wraps [n] (xs: [n]f64) (i: i64) : f64 = if i >= 0 && i + 1 <= n then xs[i]
 -- input { [1.0, 2.0, 3.0] [0i64, 2i64, 1i64] }
 entry differ [n] (xs: [n]f64) (js: [n]i64) : []f64 =
   map2 (\i j -> if i != j && j >= 0 then (if i < j then 1 else xs[i]) else 0) (iota n) js
+
+-- A sum of 32 bits is beyond them, and negative.
+-- ==
+-- entry: narrow_sum
+-- input { 0i64 }
+-- output { 12i64 }
+entry narrow_sum (start: i64) : i64 =
+  loop s = start for i < 3i32 do
+    let j = i64.i32 (i + 2147483647)
+    in if j < 0 then s + 1 else s + 10

@@ -19,8 +19,8 @@ MOST = 64  # scalar operations that one construct may become
 def few_elements(stm: Stm, ctx: Context) -> Result:
     """`reduce (+) 0 (map f [x, y])` -> `let a = f x in let b = f y in 0 + a + b`, of scalar operations.
 
-    It is the meaning of the construct, element by element, and a fold's from the neutral element on.  Only after
-    differentiation: the derivative of a fold shares among equal greatest elements otherwise than its operations do.
+    It is the meaning of the construct, element by element, and a fold's from the neutral element on, so there is no
+    condition.  Only after differentiation, whose rules for folds make less than those for their operations would.
     Values that two such constructs compute are then computed once, and saved for a return sweep as any others.
     """
     e: Any = stm.exp
