@@ -6,6 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import futad
+from futad import checks
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.parse import parse_program
@@ -13,7 +15,9 @@ from futad.errors import BoundsError, ExecutionError
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import SMALL, inline
 from futad.optimise.views import hoist_views
+from futad.pipeline import compile_program
 from futad.rewrite import simplify
+from futad.target import C
 from tests.support.optimise_support import heads, passes, run, same_results
 
 AT = '@"t.fut:1:1-1:2"'
@@ -235,3 +239,14 @@ def test_an_index_array_that_is_overwritten_stays_in_its_map(body):
     check_program(q, "views")
     assert inside(q, ir.Iota) == 1
     same_results(p, q, [3, np.arange(3), np.array([2, 0, 7])])
+
+
+def test_equal_inputs_of_what_was_inlined_once():
+    """A function that is called once keeps its variables, whose sizes then have other names."""
+    program = futad.compile("""
+        entry value [n] (b: [n][n]f64): f64 =
+          let dot (u: [n][n]f64) (v: [n][n]f64) = f64.sum (map2 (\\p q -> f64.sum (map2 (*) p q)) u v)
+          in (loop s = dot b b for _i < 3 do s + dot b b) + dot b (transpose b)""", backend="interp")
+    core = futad.value_and_grad(program.value).executable.core
+    with checks.also(checks.IR):
+        compile_program(core, target=C)

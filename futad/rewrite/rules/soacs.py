@@ -45,7 +45,8 @@ def map_inputs(stm: Stm, ctx: Context) -> Result:
             continue
         d = ctx.exp(a)
         if a in seen and seen[a].type == p.type and not ctx.mutable(p):
-            ctx.replace(p, seen[a])
+            # Not `replace`: the other one may itself be replaced, by one with other names of sizes, when it is bound.
+            head.append(Stm((p,), ir.Alias(seen[a])))
         elif type(d) is ir.Replicate and not ctx.mutable(p) and (
             isinstance(d.value.type, Prim) or REPEATED_CONSTANT(not ctx.mutable(d.value))
         ):
