@@ -19,6 +19,7 @@ from futad.flatten.chosen import chosen
 from futad.flatten.fused_products import ELEMENTS, is_batch
 from futad.flatten.histogram_versions import histogram_grid
 from futad.flatten.map_versions import Deciding, Note, map_grid
+from futad.flatten.narrow_loops import narrow
 from futad.flatten.tree_folds import in_iterations
 from futad.rewrite.choices import Choices
 
@@ -67,6 +68,8 @@ def _statement(s: Stm, d: Deciding, without: frozenset[str] = frozenset()) -> St
             grid = Grid("one-thread")
         case ir.Control():
             s = ir.map_scopes(s, lambda f: _scope(f, d))
+            if isinstance(e, ir.Loop) and parallel_inside(e.body, d.program):
+                grid = _loop(s)
     if grid is None:
         return s
     made = Stm(s.pat, s.exp, s.attrs, grid)
@@ -161,6 +164,16 @@ def _by_one_thread(s: Stm, e: ir.Loop, program: Program) -> bool:
         and any(isinstance(v.type, ArrayType) or _works(e.body) for v in s.pat)
         and not any(isinstance(v.type, AccType) or unknown & {*shape_of(v.type)} for v in s.pat)
     )
+
+
+def _loop(s: Stm) -> Grid:
+    """A loop with something parallel inside; see Note [One block] in `narrow_loops.py`."""
+    found = narrow(s)
+    by_host = Version("by-host")
+    if found is None:
+        return Grid("loop", versions=(by_host,), why="what an iteration does is not bounded by sizes known before")
+    when = f"work <= ONE_BLOCK*{found.fewest}"
+    return Grid("loop", work=tuple(found.work), versions=(Version("one-block", when), by_host))
 
 
 def _works(lam: Lambda) -> bool:
