@@ -36,6 +36,8 @@ LEGAL = Legality("one-block", "a loop of the host is run whole by one block", fi
 BOUNDED = LEGAL.condition("sizes bounded outside", "an iteration's array is longer than the room that is made for it")
 
 LEAST_WIDTH = 64  # elements that are worth as much as one: a warp or two work at a time
+HEAVY = 40  # cost of an operation that counts as an element of its own
+ATOMIC = 4  # elements that an update of an accumulator counts as
 LANES = 32  # threads that do a row together where rows are few
 MOST_TERMS = 64  # of a size's bound, and of the work
 FEW = 8  # elements that are no work for a warp
@@ -320,8 +322,10 @@ class _Bounds:
             case ir.WithAcc():
                 arrays = [t for a in e.arrays for t in self.shape(a.type)]
                 return (*arrays, *self.element(e.lam))
-            case ir.Update() | ir.UpdateAcc():
+            case ir.Update():
                 return self.shape(e.value.type)
+            case ir.UpdateAcc():
+                return _product(((Const(I64, ATOMIC),),), self.shape(e.value.type))
             case ir.Copy() | ir.Concat() | ir.ArrayLit():
                 return self.shape(s.pat[0].type)
             case ir.MatMul():
@@ -341,7 +345,6 @@ class _Bounds:
         return found
 
 
-HEAVY = 40  # cost of an operation that counts as an element of its own
 
 
 def _product(x: Sum, y: Sum) -> Sum:

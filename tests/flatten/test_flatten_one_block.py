@@ -1,4 +1,4 @@
-"""Loops that one block runs: as the interpreter computes them, in a handful of launches; wide ones stay with the host."""
+"""Loops that one block runs: as the interpreter computes them, in a handful of launches; wide ones are the host's."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ entry until [n] (limit: f64) (xs: [n]f64): (i64, [n]f64) =
 entry swapped [n] (k: i64) (xs: [n]f64) (ys: [n]f64): ([n]f64, [n]f64, f64) =
   loop (a, b, s) = (xs, ys, 0) for i < k do (b, map2 (\\p q -> p * 0.5 + q + f64.i64 i) a b, s + f64.maximum a)
 entry fibonacci [n] (k: i64) (xs: [n]i64): i64 =
-  let (a, b) = loop (a, b) = (1, 1) for i < k do (b, (a + b + i64.sum xs) % 1000) in a * 1000 + b
+  let (a, b) = loop (a, b) = (1, 1) for i < k do (b, (a + b + i64.sum (map (* a) xs)) % 1000) in a * 1000 + b
 
 -- Bins, scans, parts, literals, writes, branches with arrays, matrices of rows.
 entry mixed [n] (k: i64) (xs: [n]i64): ([n]i64, [4]i64, [n]i64) =
@@ -108,7 +108,8 @@ CASES: dict[str, list[list[Any]]] = {
     "kalman": [[np.int64(t), np.float64(0.3), R.normal(size=(t, 6))] for t in (0, 1, 6)],
     "until": [[np.int64(n), np.float64(x), R.random(n)] for n, x in ((9, 0.5), (9, 100.0), (0, 0.5), (1, 1e-3))]
     + [[np.int64(3), np.float64(0.1), np.array([1, np.nan, 2])]],
-    "swapped": [[*map(np.int64, (n, k)), R.random(n), R.random(n)] for n, k in ((5, 4), (5, 3), (1, 0), (0, 2), (70, 2))],
+    "swapped": [[*map(np.int64, (n, k)), R.random(n), R.random(n)]
+                for n, k in ((5, 4), (5, 3), (1, 0), (0, 2), (70, 2))],
     "fibonacci": [[*map(np.int64, (n, k)), ints(n)] for n, k in ((5, 9), (0, 4), (40, 1), (3, 0))],
     "mixed": [[*map(np.int64, (n, k)), ints(n)] for n, k in ((6, 5), (1, 3), (0, 3), (40, 4), (4, 0))],
     "rows": [[*map(np.int64, (n, m, k)), R.normal(size=(n, m))]

@@ -25,8 +25,10 @@ class OnDevice:
     Entries go by their names in the source; `args` are all of the core function's parameters, sizes first.
     """
 
-    def __init__(self, source: str, name: str = "main", check: bool = False) -> None:
-        self.source, self.name, self.check = source, name, check
+    def __init__(
+        self, source: str, name: str = "main", check: bool = False, *, loops_by_host: bool = False
+    ) -> None:
+        self.source, self.name, self.check, self.loops_by_host = source, name, check, loops_by_host
 
     @cached_property
     def program(self) -> Program:
@@ -34,7 +36,7 @@ class OnDevice:
 
     @cached_property
     def backend(self) -> DeviceBackend:
-        return device_backend(self.program)
+        return device_backend(self.program, loops_by_host=self.loops_by_host)
 
     @cached_property
     def emulated(self) -> DeviceProgram:
