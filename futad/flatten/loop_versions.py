@@ -124,7 +124,7 @@ def _versions(
     if certain:
         lo.out += taken
         return values
-    sizes = {"points": [ONE], "work": [_sum(lo, (t,)) for t in found.work]}
+    sizes: dict[str, Sequence[Expr]] = {"points": [ONE], "work": [_sum(lo, (t,)) for t in found.work]}
     with lo.block() as left:
         made = HANDLERS[type(e)](lo, stm, e, destinations)
     return _either(lo, stm, condition(when, sizes), (taken, values), (left, made))
@@ -169,13 +169,15 @@ def _by_one_block(
     places: list[Value | None] = []
     for v, w, x in zip(stm.pat, destinations, values, strict=True):
         if isinstance(x, Acc):
-            place, result = None, x
+            results.append(x)
         elif isinstance(x, View) and _there(x, own):
-            place, result = None, dense_view(x.base, lo.shape(v.type), x.offset)
+            results.append(dense_view(x.base, lo.shape(v.type), x.offset))
         else:
-            result = place = lo.scalar_slot(v.type) if isinstance(v.type, Prim) else lo.host_view(v, w)
-        results.append(result)
-        places.append(place)
+            made: Value = lo.scalar_slot(v.type) if isinstance(v.type, Prim) else lo.host_view(v, w)
+            results.append(made)
+            places.append(made)
+            continue
+        places.append(None)
     for k, p in enumerate(places):  # where another result lies already nothing goes
         if isinstance(p, View) and any(
             isinstance(r, View) and r.roots & p.roots for j, r in enumerate(results) if j != k and places[j] is None

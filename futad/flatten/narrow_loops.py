@@ -28,11 +28,12 @@ from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
+from futad.flatten.fission import wide
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import levels_of
 from futad.legality import Legality
 
-LEGAL = Legality("one-block", "a loop of the host is run whole by one block", fires=False)
+LEGAL = Legality("one-block", "a loop of the host is run whole by one block of a device")
 BOUNDED = LEGAL.condition("sizes bounded outside", "an iteration's array is longer than the room that is made for it")
 
 LEAST_WIDTH = 64  # elements that are worth as much as one: a warp or two work at a time
@@ -250,6 +251,7 @@ class _Bounds:
                 self.add(_product(self.size(m), self.size(n)), self.size(k))
             case ir.Screma():
                 self.screma(e)
+                launches[level] += isinstance(e, ir.Fused) and wide(e.lam)  # a map, then folds (`fission.split`)
             case ir.Scatter():
                 self.add(self.shape(e.values[0].type))
             case ir.Hist():
@@ -356,19 +358,19 @@ def _product(x: Sum, y: Sum) -> Sum:
 
 def by_warps(lam: Lambda) -> bool:
     """Whether the threads of a warp can share out what a point does, and it is wide enough for that."""
-    wide = False
+    enough = False
     for s in lam.stms:
         match s.exp:
             case ir.Screma() as e:
                 if any(isinstance(a.type, ArrayType) for f in e.folds for a in f.neutral):
                     return False
-                wide = wide or not (isinstance(e.width, Const) and e.width.value <= FEW)
+                enough = enough or not (isinstance(e.width, Const) and e.width.value <= FEW)
             case ir.WithAcc() as w:
                 if any(isinstance(x.exp, ir.Loop | ir.If | ir.ArgSort | ir.Call) for x in w.lam.stms):
                     return False
             case ir.Control() | ir.ArgSort() | ir.Hist() | ir.Call():
                 return False
-    return wide
+    return enough
 
 
 Bounds = Mapping[Var, Sequence[Sum]]

@@ -341,7 +341,7 @@ def _by_warps(
     if width in levels.bound:
         return None
     depth, inputs, first = len(lo.scopes), n.inputs, lo.slots
-    var, total = lo.name("p"), ir.product(sizes)
+    var, total = lo.name("p"), ir.product([*sizes])
     try:
         with lo.block() as body, lo.inside("block"), lo.guarded():
             _point(lo, n, levels, lo.unflatten(Ref(var, I64), sizes))
