@@ -99,7 +99,7 @@ class DeviceEmitter(Emitter):
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
         self.warps = k.kind == "warp"
-        self.most = kir.ALONE_LIMIT if k.kind == "alone" else kir.BLOCK_LIMIT
+        self.most = kir.WIDE_LIMIT if k.kind == "alone-wide" else kir.BLOCK_LIMIT
         self.stops = any(isinstance(s, kir.Stop) for s in statements(k.body))
         together = any(isinstance(s, kir.RowsOut) for s in statements(k.body))
         self.begin("rows" if together else k.kind)
@@ -122,7 +122,7 @@ class DeviceEmitter(Emitter):
         """Return at once after a failure, alike in all threads that do something together; then who they are."""
         if not self.follows:
             pass
-        elif kind in ("block", "tile", "alone"):
+        elif kind in (*kir.TOGETHER, "tile"):
             self.line("FUTAD_SHARED(int, futad_stop, 1);")
             self.line("if (threadIdx.x == 0) futad_stop[0] = futad_failed(futad_error);")
             self.line("__syncthreads();")
@@ -563,7 +563,9 @@ def _bounds(k: Kernel) -> str:
         return f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in statements(k.body)) > LARGE:
         return f"{THREADS}, 3"
-    of = {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1", "alone": f"{kir.ALONE_LIMIT}, 1"}
+    if k.kind in ("alone", "alone-wide"):
+        return f"{kir.WIDE_LIMIT if k.kind == 'alone-wide' else kir.BLOCK_LIMIT}, 1"
+    of = {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}
     return of.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
 

@@ -4,8 +4,8 @@ The inside of a kernel is imperative IR (`futad/imp/ir.py`) with the statements 
 pointers are device addresses and whose parallel work is `Launch`es.
 
 A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'warp' (one warp each, of a block of
-several), 'block' (one block each), 'tile' (one block of `TILE_THREADS` each), 'single' (one thread does everything) or
-'alone' (one block does).  Units beyond the grid are taken by stride, so any grid is right, but for 'tile'.
+several), 'block' (one block each), 'tile' (one block of `TILE_THREADS` each), 'single' (one thread does everything),
+'alone' (one block does) or 'alone-wide' (the same, of up to `WIDE_LIMIT` threads).  Units beyond the grid are taken by stride, so any grid is right, but for 'tile'.
 
 In a kernel of any kind `futad_block` is the number of what does one unit together (a warp where the kind is that) and
 `futad_blocks` how many there are; `futad_tid` is a thread's number in it and `futad_width` how many threads it has;
@@ -39,8 +39,8 @@ PROVIDED = ("futad_block", "futad_blocks", "futad_tid", "futad_width", "futad_th
 TILE_THREADS = 256
 WARP = 32
 BLOCK_LIMIT = 256  # threads of a block, at most
-ALONE_LIMIT = 512  # of a block that is alone
-TOGETHER = ("block", "alone")  # kinds of which a block's threads do a unit together
+WIDE_LIMIT = 512  # of a block that is alone, and whose threads need few registers
+TOGETHER = ("block", "alone", "alone-wide")  # kinds of which a block's threads do a unit together
 RADIX_DIGITS = 256  # of a pass of a sort, as in `radix_sort.cuh`
 
 

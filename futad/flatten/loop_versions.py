@@ -25,11 +25,12 @@ from futad.flatten.barriers import fewer_barriers
 from futad.flatten.conditions import condition
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.kernel_interface import NotInBlock
-from futad.flatten.narrow_loops import ALWAYS, LEGAL, Narrow, Sum, narrow
+from futad.flatten.narrow_loops import ALWAYS, FIRED, Narrow, Sum, narrow
 from futad.imp import ir
 from futad.imp.carried import named_strides
 from futad.imp.dispatch import HANDLERS, Destination
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref
+from futad.imp.report import unreported
 from futad.imp.views import Acc, Mem, Root, Value, View, as_scalar, dense_view
 from futad.imp.walk import has_load, statements
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
 ONE_BLOCK, BY_HOST = "one-block", "by-host"
+SHORT = 200  # statements of a kernel that need no more registers than each of many threads has
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ def _versions(
             asked.was_not(ONE_BLOCK, "the size of an array of an iteration is not known before the loop")
             asked.was(BY_HOST)
         return HANDLERS[type(e)](lo, stm, e, destinations)
-    LEGAL.fired()
+    FIRED.fired()
     when, work = grid.versions[0].when, found.constant()
     certain = "work" not in when or (work is not None and work <= ALWAYS * found.fewest)
     if asked is not None:
@@ -125,7 +127,7 @@ def _versions(
         lo.out += taken
         return values
     sizes: dict[str, Sequence[Expr]] = {"points": [ONE], "work": [_sum(lo, (t,)) for t in found.work]}
-    with lo.block() as left:
+    with lo.block() as left, unreported(lo.scopes[-1]):  # the other version reports nothing of iterations
         made = HANDLERS[type(e)](lo, stm, e, destinations)
     return _either(lo, stm, condition(when, sizes), (taken, values), (left, made))
 
@@ -197,8 +199,9 @@ def _by_one_block(
     fewer_barriers(body)
     width = _most([_sum(lo, s) for s in found.widths])
     names = ", ".join(v.name for v in stm.pat)
+    wide = sum(1 for _ in statements(body)) <= SHORT
     with _alone(lo, known):
-        lo.launch(body, "alone", ONE, f"loop for {names}, by one block", width)
+        lo.launch(body, "alone-wide" if wide else "alone", ONE, f"loop for {names}, by one block", width)
     return results
 
 

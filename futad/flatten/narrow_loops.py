@@ -28,13 +28,12 @@ from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
+from futad.fires import Transformation
 from futad.flatten.fission import wide
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import levels_of
-from futad.legality import Legality
 
-LEGAL = Legality("one-block", "a loop of the host is run whole by one block of a device")
-BOUNDED = LEGAL.condition("sizes bounded outside", "an iteration's array is longer than the room that is made for it")
+FIRED = Transformation("one-block", "a loop of the host is run whole by one block of a device")
 
 LEAST_WIDTH = 64  # elements that are worth as much as one: a warp or two work at a time
 HEAVY = 40  # cost of an operation that counts as an element of its own
@@ -113,9 +112,8 @@ class _Bounds:
     def size(self, a: Atom) -> Sum:
         """A bound of what an array has elements, or a construct width.  Raises Unbounded."""
         found = self.bound(a)
-        if not BOUNDED(found is not None):
+        if found is None:
             raise Unbounded
-        found = found if found is not None else ((Const(I64, 1),),)
         if isinstance(a, Var) and a in self.inside:
             seen = self.out.bounds.setdefault(a, [])
             if found not in seen:

@@ -69,7 +69,7 @@ def grid(limits: Limits, kind: str, units: int, inner: int) -> tuple[int, int]:
         return 1, 1
     if kind == "tile":
         return units, TILE_THREADS
-    threads, most = 32, limits.fold_block * (2 if kind == "alone" else 1)
+    threads, most = 32, limits.fold_block * (2 if kind == "alone-wide" else 1)
     while threads < inner and threads < most:
         threads *= 2
     return min(units, limits.blocks * 8), threads

@@ -156,7 +156,7 @@ def test_each_loop_is_made_for_one_block() -> None:
     for name in CASES:
         f = next(f for f in DEVICE.backend.module.functions if f.name == DEVICE.symbol(name))
         kinds = [s.kernel.kind for s in statements(f.body) if isinstance(s, kir.Launch)]
-        assert kinds.count("alone") >= (name in ("neural", "cholesky", "kalman")) + 1, name
+        assert sum(k.startswith("alone") for k in kinds) >= (name in ("neural", "cholesky", "kalman")) + 1, name
 
 
 @pytest.mark.slow

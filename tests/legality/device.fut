@@ -88,8 +88,3 @@ entry folded_rows [n][m] (xs: [n][4][m]f64) : [n][m]f64 =
 entry weighted [n][d] (xs: [n][d]f64) (vs: [n][d]f64) (y: [n][d]f64) : [n][d]f64 =
   vjp (\xs -> map (\q -> let ws = map (\x -> f64.exp (-(f64.sum (map2 (\a b -> (a - b) * (a - b)) q x)))) xs
                          in map (\v -> f64.sum (map2 (*) ws v)) (transpose vs)) xs) xs y
-
-entry parts_of_any_size [n] (is: [n]i64) : i64 =
-  loop s = 0 for i < n do
-    let ys = scan (+) s (map (\j -> j * s + i) (iota (i64.abs is[i] % 200)))
-    in s % 1000 + i64.sum (map2 (*) ys (reverse ys))

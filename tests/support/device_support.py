@@ -18,6 +18,8 @@ from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
 from futad.testing.build import device_backend
 
+BY_HOST = 'nest "*": no one-block'  # a schedule: the host runs every loop, as it does wide ones
+
 
 class OnDevice:
     """A source program, and what tests look at of it: each made when a test first asks for it.
