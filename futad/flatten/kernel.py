@@ -5,7 +5,8 @@ pointers are device addresses and whose parallel work is `Launch`es.
 
 A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'warp' (one warp each, of a block of
 several), 'block' (one block each), 'tile' (one block of `TILE_THREADS` each), 'single' (one thread does everything),
-'alone' (one block does) or 'alone-wide' (the same, of up to `WIDE_LIMIT` threads).  Units beyond the grid are taken by stride, so any grid is right, but for 'tile'.
+'alone' (one block does) or 'alone-wide' (the same, of up to `WIDE_LIMIT` threads).  Units beyond the grid are taken by
+stride, so any grid is right, but for 'tile'.
 
 In a kernel of any kind `futad_block` is the number of what does one unit together (a warp where the kind is that) and
 `futad_blocks` how many there are; `futad_tid` is a thread's number in it and `futad_width` how many threads it has;

@@ -185,7 +185,7 @@ def _by_one_block(
             isinstance(r, View) and r.roots & p.roots for j, r in enumerate(results) if j != k and places[j] is None
         ):
             results[k] = places[k] = lo.host_view(stm.pat[k], None)
-    with lo.block() as copies, lo.inside("block"), _alone(lo, known):
+    with _alone(lo, known), lo.block() as copies, lo.inside("block"):
         _apart(lo, values, places)
         for p, x in zip(places, values, strict=True):
             if isinstance(p, View):

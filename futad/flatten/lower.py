@@ -135,10 +135,6 @@ class DeviceLowerer(Lowerer):
             nest.was(name)
         return made
 
-    @property
-    def on_stack(self) -> bool:  # type: ignore[override]
-        return self.alone is None or self.mode != "block"
-
     def in_one_loop(self, e: core.Fused) -> bool:
         return False  # the map may be a kernel, the folds others
 
@@ -397,8 +393,8 @@ class DeviceLowerer(Lowerer):
     @contextmanager
     def inside(self, mode: str) -> Iterator[None]:
         """Lower in another mode, with memory of that mode's own."""
-        saved = self.mode, self.free_slots
-        self.mode, self.free_slots = mode, {}
+        saved = self.mode, self.free_slots, self.on_stack
+        self.mode, self.free_slots, self.on_stack = mode, {}, self.alone is None or mode != "block"
         self.scopes.append(Scope(core.Lambda((), (), ()), {}, {}, False))
         first = self.slots
         try:
@@ -407,7 +403,7 @@ class DeviceLowerer(Lowerer):
             if mode == "thread":
                 self.thread_slots.update(range(first, self.slots))
             self.scopes.pop()
-            self.mode, self.free_slots = saved
+            self.mode, self.free_slots, self.on_stack = saved
 
     @contextmanager
     def kernel(self, mode: str = "thread") -> Iterator[list[ir.Stmt]]:

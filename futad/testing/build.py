@@ -11,8 +11,7 @@ from futad.core.ir import Program
 from futad.flatten import flatten
 from futad.flatten.kernel import DeviceModule
 from futad.pipeline import COMMON, PASSES, compile_program, own_passes
-from futad.rewrite.choices import Choices
-from futad.strategies import parse_schedule
+from futad.rewrite.choices import Choice, Choices, NestChoice
 from futad.target import CUDA, MULTICORE, C, Target
 
 
@@ -50,7 +49,7 @@ def device_backend(
     """The program on a device; `loops_by_host`: none is run by one block."""
     if not loops_by_host:
         return DeviceBackend(prepared(program), carries)
-    target = replace(CUDA, choices=Choices(parse_schedule('nest "*": no one-block').nests))
+    target = replace(CUDA, choices=Choices((NestChoice("*", (Choice("one-block", no=True),)),)))
     return DeviceBackend(lowered(program, target), carries, target=target)
 
 
