@@ -19,13 +19,14 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.grid import Grid
-from futad.core.types import I64, ArrayType, Prim, Var
+from futad.core.types import I64, ArrayType, Prim, Var, elem_of
 from futad.flatten import kernel as kir
 from futad.flatten.barriers import fewer_barriers
 from futad.flatten.conditions import condition
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.narrow_loops import ALWAYS, FIRED, Narrow, Sum, narrow
+from futad.flatten.sequential import parallel_inside
 from futad.imp import ir
 from futad.imp.carried import named_strides
 from futad.imp.dispatch import HANDLERS, Destination
@@ -108,7 +109,7 @@ def _versions(
     lo: DeviceLowerer, stm: core.Stm, e: core.Loop, grid: Grid, destinations: list[Destination]
 ) -> Sequence[Value]:
     """The version of one block if there is one, and the host's if sizes decide."""
-    found = narrow(stm)
+    found = narrow(stm, lo.program)
     asked = lo.asked
     with lo.block() as taken:
         values = _tried(lo, stm, e, found, destinations) if found is not None else None
@@ -197,7 +198,9 @@ def _by_one_block(
     if not any(isinstance(s, (ir.Check, ir.Ensure)) and _may_fail(s) for s in statements(body)):
         _without_stops(body)
     fewer_barriers(body)
-    width = _most([_sum(lo, s) for s in found.widths])
+    width: Expr = ONE
+    for s in found.widths:
+        width = lo.let(_most([width, _sum(lo, s)]), "width")
     names = ", ".join(v.name for v in stm.pat)
     wide = sum(1 for _ in statements(body)) <= SHORT
     with _alone(lo, known):
@@ -237,12 +240,49 @@ def _without_stops(body: list[ir.Stmt]) -> None:
 
 @in_block(core.For, core.While)
 def _loop_in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, destinations: list[Destination]) -> Sequence[Value]:
+    if lo.alone is None:
+        return HANDLERS[type(e)](lo, stm, e, destinations)
+    if e.body.has(core.Update, core.UpdateAcc) and not parallel_inside(e.body, lo.program):
+        return _by_first_thread(lo, stm, e)
     with lo.block() as body:
         values = HANDLERS[type(e)](lo, stm, e, destinations)
-        if lo.alone is not None:
-            _stops(body)
+        _stops(body)
     lo.out += body
     return values
+
+
+def _by_first_thread(lo: DeviceLowerer, stm: core.Stm, e: core.Loop) -> Sequence[Value]:
+    """A loop without anything parallel inside, in a loop that one block runs: the others wait."""
+    with lo.block() as body, lo.inside("thread"), lo.guarded():
+        values = list(HANDLERS[type(e)](lo, stm, e, [None] * len(stm.pat)))
+    (whole,) = [s for s in body if isinstance(s, kir.Guarded)]
+    own = {n for s in statements(body) for n in s.defines()}
+    results: list[Value] = []
+    places: list[View | None] = []
+    for v, x in zip(stm.pat, values, strict=True):
+        place: View | None = None
+        if isinstance(x, Acc):
+            results.append(x)
+        elif isinstance(x, View) and _there(x, own):
+            results.append(dense_view(x.base, lo.shape(v.type), x.offset))
+        else:
+            scalar = isinstance(v.type, Prim)
+            place = lo.alloc(elem_of(v.type), (ONE,) if scalar else lo.shape(v.type), None, v.name, heap=True)
+            results.append(place)
+        places.append(place)
+    with lo.block() as copies, lo.inside("thread"):
+        _apart(lo, values, places)
+        for p, x in zip(places, values, strict=True):
+            if p is not None and isinstance(x, View):
+                lo.copy(p, x)
+            elif p is not None:
+                lo.store(p, (ZERO,), as_scalar(x))
+    whole.body += copies
+    lo.out += [kir.Sync(), kir.Single(body), kir.Sync()]
+    return [
+        lo.let(r.load((ZERO,)), v.name) if isinstance(v.type, Prim) and isinstance(r, View) else r
+        for v, r in zip(stm.pat, results, strict=True)
+    ]
 
 
 # --- both versions ----------------------------------------------------------------------------------------------------

@@ -10,7 +10,8 @@ about the time of one; how many iterations there are then does not matter.
 
 Work is a sum of products of sizes, one for each parallel construct: its own width times what each element does one
 after the other, and no less than what `LEAST_WIDTH` elements would.  A loop inside counts as one iteration, and the
-launches are those of the level of the nest that has the fewest: then each level by itself is within the bound.
+launches are those of the level of the nest that has the fewest: then each level by itself is within the bound.  A loop
+inside in which nothing is parallel is a launch and no work: it is one thread's in any case.
 
 Every size must be one that the host knows, or bounded by such: `i < n` for the counter of a loop to n, a part of a
 dimension is no longer than that is.  A size that nothing bounds, what is done by one thread alone (sorts), loops in
@@ -32,6 +33,7 @@ from futad.fires import Transformation
 from futad.flatten.fission import wide
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import levels_of
+from futad.flatten.sequential import parallel_inside, works
 
 FIRED = Transformation("one-block", "a loop of the host is run whole by one block of a device")
 
@@ -78,14 +80,35 @@ class Narrow:
         return total
 
 
-def narrow(s: Stm) -> Narrow | None:
+def narrow(s: Stm, program: ir.Program) -> Narrow | None:
     """What a loop does in an iteration, None if that is not bounded by what the host knows."""
-    made = _Bounds(known_on_host(ir.Program({"": ir.Fun("", Lambda((), (s,), ()), 0, ())})))
+    made = _Bounds(program, known_on_host(ir.Program({"": ir.Fun("", Lambda((), (s,), ()), 0, ())})))
     try:
         made.loop(s)
     except Unbounded:
         return None
-    return made.out
+    out = made.out
+    out.work = list(_merged(out.work))
+    out.widths = list(dict.fromkeys([_merged(w) for w in out.widths]))
+    return out if max(len(out.work), len(out.widths)) <= MOST_TERMS else None
+
+
+def _merged(terms: Sequence[ir.Atoms]) -> Sum:
+    """The same sum with each product of variables once: its coefficient first, variables as they come."""
+    order: dict[Var, int] = {}
+    found: dict[ir.Atoms, int] = {}
+    for term in terms:
+        coefficient = 1
+        vars_: list[Var] = []
+        for a in term:
+            if isinstance(a, Var):
+                order.setdefault(a, len(order))
+                vars_.append(a)
+            else:
+                coefficient *= int(a.value)
+        key = tuple(sorted(vars_, key=order.__getitem__))
+        found[key] = found.get(key, 0) + coefficient
+    return tuple([(Const(I64, n), *key) for key, n in found.items() if n])
 
 
 @dataclass(slots=True)
@@ -93,6 +116,7 @@ class _Bounds:
     """Walks a loop.  `inside`: what is bound in it.  `upper`: bounds of sizes, where the walk is; `natural`: what is
     known not to be negative."""
 
+    program: ir.Program
     known: set[Var]
     out: Narrow = field(default_factory=Narrow)
     inside: set[Var] = field(default_factory=set)
@@ -177,10 +201,7 @@ class _Bounds:
     def loop(self, s: Stm) -> None:
         e = s.exp
         assert isinstance(e, ir.Loop)
-        unknown = {*s.pat, *e.body.params}
-        for v in (*s.pat, *e.body.params):
-            if not isinstance(v.type, AccType) and unknown & {*shape_of(v.type)}:
-                raise Unbounded
+        _alike(e, s.pat)
         if isinstance(e, ir.For):
             self.counter(e)
         level = len(self.out.launches)
@@ -212,7 +233,11 @@ class _Bounds:
                     self.size(n)
         match e:
             case ir.Loop():
-                self.loop(s)
+                if parallel_inside(e.body, self.program):
+                    self.loop(s)
+                else:  # one thread's, here as there
+                    _alike(e, s.pat)
+                    launches[level] += works(e.body)
                 return
             case ir.If():
                 for lam in e.lambdas():
@@ -345,6 +370,13 @@ class _Bounds:
         return found
 
 
+
+
+def _alike(e: ir.Loop, pat: Sequence[Var]) -> None:
+    """Raises Unbounded unless what the loop carries has the same sizes in all iterations."""
+    unknown = {*pat, *e.body.params}
+    if any(not isinstance(v.type, AccType) and unknown & {*shape_of(v.type)} for v in unknown):
+        raise Unbounded
 
 
 def _product(x: Sum, y: Sum) -> Sum:
