@@ -1,8 +1,9 @@
-"""Barriers that nothing needs, out of kernels of one block.
+"""Barriers of kernels of one block: those after which all threads go on or none, and those that nothing needs.
 
-A construct that a block shares out has a barrier before it and one after it.  Between two barriers with nothing that
-touches memory one is as good as both.  And what the first thread alone does before a barrier and after it, it does in
-the order of the program without that: others neither read nor write in between.
+A construct that a block shares out has a barrier before it and one after it.  Where a check of a thread may have
+failed, the barrier that follows is a `Stop`.  Between two barriers with nothing that touches memory one is as good as
+both.  And what the first thread alone does before a barrier and after it, it does in the order of the program without
+that: others neither read nor write in between.
 """
 
 from __future__ import annotations
@@ -10,10 +11,33 @@ from __future__ import annotations
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Stmt
-from futad.imp.walk import has_load
+from futad.imp.walk import has_load, statements
 
 _DECLARED = (ir.Decl, ir.Pointer, ir.SlotRef, ir.Ensure)
 _LOCAL = (*_DECLARED, ir.Assign, ir.SetPointer, ir.Swap)
+
+
+def stop_at_failures(body: list[Stmt]) -> bool:
+    """Rewrite the barriers that follow checks of single threads; whether one is left that no barrier follows."""
+    out: list[Stmt] = []
+    open_ = False
+    for s in body:
+        match s:
+            case kir.Sync() if open_:
+                s, open_ = kir.Stop(), False
+            case ir.Seq(inside) | kir.Guarded(inside):
+                open_ = stop_at_failures(inside) or open_
+            case ir.If(_, then, orelse):
+                sides = [stop_at_failures(side) for side in (then, orelse)]
+                open_ = any(sides) or open_
+            case ir.For(body=inside) | ir.While(body=inside):
+                if stop_at_failures(inside):
+                    inside.append(kir.Stop())
+            case kir.Single() | kir.Stride() | kir.ByWarps() | kir.Together():
+                open_ = open_ or any(isinstance(x, (ir.Check, ir.Ensure)) for x in statements([s]))
+        out.append(s)
+    body[:] = out
+    return open_
 
 
 def fewer_barriers(body: list[Stmt]) -> None:
@@ -59,6 +83,9 @@ class _Walk:
             case kir.Guarded(body):
                 self.scope(body, met)
                 return False  # a check that failed anywhere goes here
+            case kir.ByWarps(body=body):
+                self.scope(body, False)
+                return False
             case ir.If(cond, then, orelse):
                 met = met and not has_load(cond)
                 ends = [self.scope(side, met) for side in (then, orelse)]
@@ -90,4 +117,4 @@ def _single(out: list[Stmt], s: kir.Single) -> None:
     out.append(s)
 
 
-__all__ = ["fewer_barriers"]
+__all__ = ["fewer_barriers", "stop_at_failures"]

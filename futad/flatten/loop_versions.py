@@ -2,9 +2,9 @@
 `narrow_loops.py`).
 
 Where one block runs a loop, all of its threads do, in block mode: they compute the same scalars, so they take the same
-branches and meet the same barriers.  A check that fails in a thread lets that go on to the barriers; what it should
-have made is not there, and conditions and sizes computed from that could be anything.  So all threads meet before a
-loop and at the end of each iteration, and go to the end of the kernel if one has failed.
+branches and meet the same barriers.  A check that fails in a thread lets that go on to the next barrier; what it should
+have made is not there, and conditions and places computed from that could be anything.  So at that barrier all threads
+learn of it, and go to the end of the kernel.
 
 What the loop begins with is where the host has it, and may be overwritten there if nobody reads it later; results that
 are not left there are copied to places of their own.
@@ -21,7 +21,7 @@ from futad.core import ir as core
 from futad.core.grid import Grid
 from futad.core.types import I64, ArrayType, Prim, Var, elem_of
 from futad.flatten import kernel as kir
-from futad.flatten.barriers import fewer_barriers
+from futad.flatten.barriers import fewer_barriers, stop_at_failures
 from futad.flatten.conditions import condition
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.kernel_interface import NotInBlock
@@ -165,7 +165,6 @@ def _by_one_block(
     known = Alone({v: b for v, b in bounds.items() if not has_load(b)})
     with _alone(lo, known), lo.kernel("block") as body, lo.guarded():
         values = list(HANDLERS[type(e)](lo, stm, e, [None] * len(stm.pat)))
-        _stops(lo.out)
     (whole,) = [s for s in body if isinstance(s, kir.Guarded)]
     own = {n for s in statements(body) for n in s.defines()}
     results: list[Value] = []
@@ -195,8 +194,7 @@ def _by_one_block(
             elif isinstance(p, ir.Load):
                 lo.emit(ir.Store(p.pointer, ZERO, as_scalar(x)))
     whole.body += copies
-    if not any(isinstance(s, (ir.Check, ir.Ensure)) and _may_fail(s) for s in statements(body)):
-        _without_stops(body)
+    stop_at_failures(body)
     fewer_barriers(body)
     width: Expr = ONE
     for s in found.widths:
@@ -216,39 +214,12 @@ def _there(x: View, own: set[str]) -> bool:
     )  # fmt: skip
 
 
-def _may_fail(s: ir.Stmt) -> bool:
-    """Whether a statement of a block's loop fails by more than memory that is there."""
-    return isinstance(s, ir.Check) or (isinstance(s, ir.Ensure) and isinstance(s.slot, str))
-
-
-def _stops(body: list[ir.Stmt]) -> None:
-    """Let the threads meet before a loop, which is the last of these statements but for some that follow, and at the
-    end of each iteration."""
-    at = max(k for k, s in enumerate(body) if isinstance(s, (ir.For, ir.While)))
-    loop = body[at]
-    assert isinstance(loop, (ir.For, ir.While))
-    loop.body.append(kir.Stop())
-    body.insert(at, kir.Stop())
-
-
-def _without_stops(body: list[ir.Stmt]) -> None:
-    body[:] = [s for s in body if not isinstance(s, kir.Stop)]
-    for s in body:
-        for inside in s.bodies():
-            _without_stops(inside)
-
-
 @in_block(core.For, core.While)
 def _loop_in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, destinations: list[Destination]) -> Sequence[Value]:
-    if lo.alone is None:
-        return HANDLERS[type(e)](lo, stm, e, destinations)
-    if e.body.has(core.Update, core.UpdateAcc) and not parallel_inside(e.body, lo.program):
+    sequential = e.body.has(core.Update, core.UpdateAcc) and not parallel_inside(e.body, lo.program)
+    if lo.alone is not None and sequential:
         return _by_first_thread(lo, stm, e)
-    with lo.block() as body:
-        values = HANDLERS[type(e)](lo, stm, e, destinations)
-        _stops(body)
-    lo.out += body
-    return values
+    return HANDLERS[type(e)](lo, stm, e, destinations)
 
 
 def _by_first_thread(lo: DeviceLowerer, stm: core.Stm, e: core.Loop) -> Sequence[Value]:

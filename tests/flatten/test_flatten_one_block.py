@@ -11,7 +11,7 @@ from futad.core import ir
 from futad.core.types import I64, Var
 from futad.errors import Error
 from futad.flatten import kernel as kir
-from futad.flatten.barriers import fewer_barriers
+from futad.flatten.barriers import fewer_barriers, stop_at_failures
 from futad.flatten.narrow_loops import narrow
 from futad.imp import ir as imp
 from futad.imp.walk import statements
@@ -245,6 +245,22 @@ def test_work_and_launches() -> None:
     found = narrow(s, ir.Program({}))
     assert found is not None and found.fewest == 1 and found.constant() is None
     assert sorted(len([a for a in term if isinstance(a, Var)]) for term in found.work) == [0, 1, 1, 2]
+
+
+def test_all_threads_stop_at_the_barrier_after_a_failure() -> None:
+    def made(check: bool) -> list[imp.Stmt]:
+        inside: list[imp.Stmt] = [imp.Check(imp.TRUE, 1, 0)] if check else []
+        shared: list[imp.Stmt] = [kir.Sync(), kir.Stride("i", "futad_tid", imp.ONE, "futad_width", inside), kir.Sync()]
+        return [imp.For("k", imp.ONE, [*shared, kir.Sync(), imp.If(imp.TRUE, [kir.Single([*inside])], [])])]
+
+    plain, failing = made(False), made(True)
+    for body in (plain, failing):
+        stop_at_failures(body)
+    assert not any(isinstance(s, kir.Stop) for s in statements(plain))
+    (loop,) = failing
+    assert isinstance(loop, imp.For)
+    kinds = [type(s).__name__ for s in loop.body]
+    assert kinds == ["Sync", "Stride", "Stop", "Sync", "If", "Stop"]  # the last for what the branch may have failed in
 
 
 def test_barriers_with_nothing_between_are_one() -> None:
