@@ -38,7 +38,7 @@ from futad.flatten.sequential import parallel_inside, works
 FIRED = Transformation("one-block", "a loop of the host is run whole by one block of a device")
 
 LEAST_WIDTH = 64  # elements that are worth as much as one: a warp or two work at a time
-HEAVY = 40  # cost of an operation that counts as an element of its own
+HEAVY = 10  # cost that counts as an element of its own
 ATOMIC = 4  # elements that an update of an accumulator counts as
 LANES = 32  # threads that do a row together where rows are few
 MOST_TERMS = 64  # of a size's bound, and of the work
