@@ -31,7 +31,6 @@ from futad.imp import ir
 from futad.imp.carried import named_strides
 from futad.imp.dispatch import HANDLERS, Destination
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref
-from futad.imp.report import unreported
 from futad.imp.views import Acc, Mem, Root, Value, View, as_scalar, dense_view
 from futad.imp.walk import has_load, statements
 
@@ -128,7 +127,7 @@ def _versions(
         lo.out += taken
         return values
     sizes: dict[str, Sequence[Expr]] = {"points": [ONE], "work": [_sum(lo, (t,)) for t in found.work]}
-    with lo.block() as left, unreported(lo.scopes[-1]):  # the other version reports nothing of iterations
+    with lo.block() as left:
         made = HANDLERS[type(e)](lo, stm, e, destinations)
     return _either(lo, stm, condition(when, sizes), (taken, values), (left, made))
 
