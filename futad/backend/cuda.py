@@ -62,7 +62,8 @@ class DeviceBackend:
 
     def _info(self, k: Any) -> KernelInfo:
         order = [name for name, _, _ in k.params]
-        scratch = tuple([(order.index(s.name), s.elem.bytes, s.slot, s.per_block) for s in k.scratch])
+        unit = kir.WARP if k.kind == "warp" else 0
+        scratch = tuple([(order.index(s.name), s.elem.bytes, s.slot, s.threads or unit) for s in k.scratch])
         params = tuple([None if pointer else t.dtype for _, t, pointer in k.params])
         narrow = narrow_params(k)
         indices = tuple([i for i, name in enumerate(order) if name in narrow])

@@ -31,7 +31,7 @@ _KNOWN = (
     ir.Decl, ir.Assign, ir.Accumulate, ir.Store, ir.Pointer, ir.SetPointer, ir.Stack, ir.SlotRef, ir.Ensure, ir.Swap,
     ir.Copy, ir.Gemm, ir.Check, ir.Seq, ir.For, ir.While, ir.If, kir.Guarded, kir.Stride, kir.Single, kir.Sync,
     kir.LastBlock, kir.Atomic, kir.Functor, kir.Tile, kir.Function, kir.Together, kir.ScanAll, kir.Transpose,
-    kir.Locked, kir.RowsOut,
+    kir.Locked, kir.RowsOut, kir.Stop, kir.ByWarps,
 )  # fmt: skip
 
 

@@ -24,6 +24,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule
 from futad.imp import ir
 from futad.imp.ir import Expr
+from futad.imp.walk import statements
 from futad.runtime.device import card_limits, grid
 
 PROCESSORS = 132
@@ -359,6 +360,8 @@ class _Host:
         key = (id(k), units, *[(v.name, v.bytes) if isinstance(v, Place) else repr(v) for v in known.values()])
         if key not in self.seen:
             self.seen[key] = estimate(k, units, known)
+            if k.kind in kir.TOGETHER and any(isinstance(x, ir.While) for x in statements(k.body)):
+                self.notes.append("a loop stops on a value computed on the device: one iteration counted")
         r = self.row(k.name, k.what, k.line)
         r.launches += 1
         inner = self.number(s.inner, "the depth of a grid")

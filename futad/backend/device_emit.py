@@ -59,6 +59,8 @@ class DeviceEmitter(Emitter):
         self.jumps: set[str] = set()
         self.functors = 0
         self.warps = False  # whether warps do together what blocks do else
+        self.most = kir.BLOCK_LIMIT  # threads of a block
+        self.stops = False  # whether all threads go to the end together after a failure
         self.indices = Indices()
         self.quotients: dict[tuple[str, str], str] = {}  # variables that hold them, for remainders
         self.handlers |= {
@@ -66,6 +68,8 @@ class DeviceEmitter(Emitter):
             kir.Stride: self.stride,
             kir.Single: self.single,
             kir.Sync: self.sync,
+            kir.Stop: self.stop,
+            kir.ByWarps: self.by_warps,
             kir.LastBlock: self.last_block,
             kir.Atomic: self.atomic,
             kir.Tile: lambda s: emit_product(self, s),
@@ -95,6 +99,8 @@ class DeviceEmitter(Emitter):
         self.line(f"({', '.join(params)}) {{")
         self.depth = 1
         self.warps = k.kind == "warp"
+        self.most = kir.WIDE_LIMIT if k.kind == "alone-wide" else kir.BLOCK_LIMIT
+        self.stops = any(isinstance(s, kir.Stop) for s in statements(k.body))
         together = any(isinstance(s, kir.RowsOut) for s in statements(k.body))
         self.begin("rows" if together else k.kind)
         for n, _, _ in k.params:
@@ -116,7 +122,7 @@ class DeviceEmitter(Emitter):
         """Return at once after a failure, alike in all threads that do something together; then who they are."""
         if not self.follows:
             pass
-        elif kind in ("block", "tile"):
+        elif kind in (*kir.TOGETHER, "tile"):
             self.line("FUTAD_SHARED(int, futad_stop, 1);")
             self.line("if (threadIdx.x == 0) futad_stop[0] = futad_failed(futad_error);")
             self.line("__syncthreads();")
@@ -134,6 +140,8 @@ class DeviceEmitter(Emitter):
             self.line("const futad_ix futad_block = blockIdx.x, futad_blocks = gridDim.x;")
         self.line("const futad_ix futad_thread = futad_block * futad_width + futad_tid;")
         self.line("const futad_ix futad_threads = futad_blocks * futad_width;")
+        if self.stops:
+            self.line("int futad_wrong = 0;")
         if kind == "rows":
             self.line(f"FUTAD_SHARED(double, futad_rows, {THREADS // 32 * ROWS});")
 
@@ -230,6 +238,23 @@ class DeviceEmitter(Emitter):
         if self.lines[-1].strip() != text:
             self.line(text)
 
+    def stop(self, s: kir.Stop) -> None:
+        label = self.labels[-1]
+        self.jumps.add(label)
+        self.line(f"if (__syncthreads_or(futad_wrong)) goto {label};")
+
+    def by_warps(self, s: kir.ByWarps) -> None:
+        i = self.counter(s.var, self.indices.narrow(s.bound))
+        step = "futad_width / 32"
+        self.line(f"for ({i} = futad_warp(); {s.var} < {self.expr(s.bound)}; {s.var} += {step}) {{")
+        self.depth += 1
+        self.line("const futad_ix futad_tid = futad_lane(), futad_width = 32, futad_block = futad_warp();")
+        self.depth -= 1
+        outside, self.warps = self.warps, True
+        self.nested(s.body)
+        self.warps = outside
+        self.line("}")
+
     def guarded(self, s: kir.Guarded) -> None:
         self.line("{")
         self.labels.append(s.label)
@@ -239,6 +264,8 @@ class DeviceEmitter(Emitter):
 
     def fail(self) -> str:
         """The jump that a failing check takes."""
+        if self.stops:
+            self.line("  futad_wrong = 1;")
         label = self.labels[-1]
         if not label or label.endswith("{}"):  # in a function
             return f"return {label};" if label else "return;"
@@ -254,14 +281,14 @@ class DeviceEmitter(Emitter):
         else:
             start, narrow = self.expr(s.start), self.indices.narrow(s.start) and self.indices.narrow(s.bound)
         if s.after:
-            self.by_warps(s, start, bound, narrow)
+            self.rows_by_warps(s, start, bound, narrow)
             return
         i = self.counter(s.var, narrow)
         self.line(f"for ({i} = {start}; {s.var} < {bound}; {s.var} += {s.step}) {{")
         self.nested(s.body)
         self.line("}")
 
-    def by_warps(self, s: kir.Stride, start: str, bound: str, narrow: bool) -> None:
+    def rows_by_warps(self, s: kir.Stride, start: str, bound: str, narrow: bool) -> None:
         """A loop over points whose iterations a warp ends together."""
         i, first = self.counter(s.var, narrow), "futad_first"
         t = "futad_ix" if narrow else "int64_t"
@@ -374,7 +401,7 @@ class DeviceEmitter(Emitter):
 
     def among(self, what: str) -> str:
         """The function by which the threads that do something together reduce or scan."""
-        return f"futad_warp_{what}_all" if self.warps else f"futad_block_{what}_upto<{kir.BLOCK_LIMIT}>"
+        return f"futad_warp_{what}_all" if self.warps else f"futad_block_{what}_upto<{self.most}>"
 
     def unpack_to(self, refs: list[ir.Ref], source: str) -> None:
         for i, r in enumerate(refs):
@@ -536,7 +563,10 @@ def _bounds(k: Kernel) -> str:
         return f"{kir.TILE_THREADS}, 2"
     if k.kind == "thread" and sum(1 for _ in statements(k.body)) > LARGE:
         return f"{THREADS}, 3"
-    return {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
+    if k.kind in ("alone", "alone-wide"):
+        return f"{kir.WIDE_LIMIT if k.kind == 'alone-wide' else kir.BLOCK_LIMIT}, 1"
+    of = {"thread": f"{THREADS}, 4", "warp": "128, 4", "single": "1, 1"}
+    return of.get(k.kind, f"{kir.BLOCK_LIMIT}, 2")
 
 
 def emit_kernels(module: DeviceModule, moves: bool = False) -> tuple[str, dict[Kernel, str]]:

@@ -16,6 +16,7 @@ from futad.imp.claims import Claim, Doing, EnsureFor, Iteration, Now
 from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar
 from futad.imp.report import Reports
 from futad.imp.walk import statements
+from futad.runtime.device import Thresholds
 from futad.runtime.host import HostOp
 
 _BIN = {"+": "+", "-": "-", "*": "*", "/": "//", "%": "%", "<": "<", "<=": "<=", "==": "==", "!=": "!="}
@@ -54,7 +55,9 @@ class HostEmitter:
             ir.While: self.while_,
             ir.If: self.if_,
             kir.Zero: lambda s: self.line(f"R.zero({s.pointer}, {self.expr(s.count)} * {s.elem.bytes})"),
-            kir.Chunks: lambda s: self.line(f"{s.name} = R.chunks({self.expr(s.count)}, {self.expr(s.segments)})"),
+            kir.Chunks: lambda s: self.line(
+                f"{s.name} = R.chunks({self.expr(s.count)}, {self.expr(s.segments)}, {self.expr(s.ends)})"
+            ),
             kir.Launch: self.launch,
             Claim: self.claim,
             Doing: lambda s: self.line(f"R.doing = {s.binding}"),
@@ -67,7 +70,7 @@ class HostEmitter:
         self.elems = {s.name: s.elem for s in statements(f.body) if isinstance(s, (ir.Pointer, ir.Ensure))}
         self.line(f"def {name}({', '.join(['R', 'K', *[p.name for p in f.params]])}):")
         self.depth = 1
-        self.line("BLOCK_INNER, ENOUGH_THREADS, LONG_INNER, WARP_INNER, ENOUGH_TILES, BIN_UPDATES = R.thresholds")
+        self.line(f"{', '.join(name.upper() for name in Thresholds._fields[:-1])} = R.thresholds")
         if self.measures:
             self.line(f"{kir.MEASURES} = R.measures")
         self.block(f.body)

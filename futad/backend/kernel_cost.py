@@ -426,6 +426,8 @@ class _Estimate:
                 self.block(body, times)
             case kir.Tile():
                 self.tile(s, times)
+            case kir.ByWarps(var, bound, body):
+                self.loop(var, _constant(0), self.value(bound, times), body, times)
             case kir.Together():
                 pass  # little beside what is combined
             case kir.Transpose():

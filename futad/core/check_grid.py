@@ -20,6 +20,7 @@ LEVELS: dict[str, dict[str, bool]] = {
         "loop": True, "thread": False, "columns": True, "parts": True, "one-scan": True, "folds": True, "warp": False,
         "block": False, "distributed": True, "tiles": False,
     },
+    "loop": {"one-block": False, "by-host": False},
     "histogram": {"shared": False, "atomic": False, "sorted": True, "locks": False},
 }  # fmt: skip
 
@@ -77,7 +78,7 @@ def _widths(s: ir.Stm, g: Grid) -> Sequence[Atom]:
             return ()
         case "scope", ir.Screma() | ir.Hist():
             return ()
-        case "one-thread", ir.Loop() | ir.ArgSort():
+        case ("one-thread", ir.Loop() | ir.ArgSort()) | ("loop", ir.Loop()):
             return ()
     fail(f"'{g.template}' is no template of a {type(e).__name__}")
 

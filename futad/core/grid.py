@@ -29,6 +29,7 @@ TEMPLATES: dict[str, str] = {
     "scope": "other statements in place of this one",
     "histogram": "updates of bins, in one of several versions (`space`: updates, elements of each; `work`: bins)",
     "one-thread": "a loop in which nothing is parallel, or a sort",
+    "loop": "a loop with something parallel, by one block or by the host (`work`: of an iteration)",
 }
 QUANTITIES = ("points", "inner", "work")
 """What conditions compare with thresholds: the points of `space`, the width of the parallel work in each, `work`."""

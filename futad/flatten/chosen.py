@@ -49,9 +49,12 @@ def _statement(s: Stm, choices: Choices, notes: Notes) -> Stm:
             return s
         exp = s.exp.rebuild(lambda a: a, lambda f: _scope(f, choices, notes))
         return s if exp is s.exp else Stm(s.pat, exp, s.attrs)
+    note = notes.get(s)
+    if s.grid.template == "loop":
+        exp = s.exp.rebuild(lambda a: a, lambda f: _scope(f, choices, notes))
+        s = s if exp is s.exp else Stm(s.pat, exp, s.attrs, s.grid)
     if nest is None:
         return s
-    note = notes.get(s)
     made = _anew(s, nest, note)
     grid = made.grid
     if made is s and grid is not None:

@@ -73,6 +73,8 @@ EVERY = [
     DeviceChoice("sorted", "updates sorted by bin", ("histogram",), "its operator is atomic, or on arrays"),
     DeviceChoice("locks", "a lock a bin", ("histogram",), "its operator is atomic"),
     DeviceChoice("radix-sort", "count, scan, scatter over the grid", ("sort", "one-thread"), "it is no sort"),
+    DeviceChoice("one-block", "a loop by one block, in one launch", ("loop",), "iterations are not known to be narrow"),
+    DeviceChoice("by-host", "a loop by the host, a launch a statement", ("loop",), "nothing in it is parallel"),
     DeviceChoice("one-thread", "one thread of the device", ("sort", "one-thread"), "the grid is faster"),
     # products
     DeviceChoice("product", "a matrix product in tiles", ("product",), "it is no matrix product"),

@@ -32,7 +32,7 @@ class DeviceCell(Cell):
         lo.emit(ir.Ensure(memory, elem, self.root.slot, num(2)))
         lo.emit(ir.Pointer(self.cur, elem, memory, ZERO, mutable=True))
         lo.emit(ir.Pointer(self.next, elem, memory, ONE, mutable=True))
-        lo.scalar_roots[self.cur] = self.root
+        lo.scalar_roots[self.cur] = (self.root,)
         self.put(self.cur, init)
         lo.bind(p, self.value())
 

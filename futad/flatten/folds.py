@@ -23,8 +23,8 @@ from futad.core import ir as core
 from futad.core.grid import Grid
 from futad.core.operator import commutes
 from futad.core.types import I64, U32, Prim
+from futad.flatten import fission, products
 from futad.flatten import kernel as kir
-from futad.flatten import products
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.grids import tuple_bytes
 from futad.flatten.kernel_interface import NotInBlock
@@ -153,6 +153,8 @@ def _results(n: SoacLoop, reds: list[Value]) -> list[Value]:
 
 @in_block(core.Map, core.Reduce, core.Scan, core.Fused)
 def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: list[Destination]) -> Sequence[Value]:
+    if lo.alone is not None and len(stms := fission.split(stm)) > 1:
+        return lo.scope(core.Lambda((), tuple(stms), stm.pat), destinations)
     n = SoacLoop(lo, stm, destinations)
     if not n.exp.folds:
         return block_map(lo, n)
@@ -300,7 +302,7 @@ def _publish(lo: DeviceLowerer, cells: list[list[View]], at: Expr, results: list
 
 
 def _mem(lo: DeviceLowerer, load: ir.Load) -> Mem:
-    return Mem(load.pointer, load.type, frozenset((lo.scalar_roots[load.pointer],)))
+    return Mem(load.pointer, load.type, frozenset(lo.scalar_roots[load.pointer]))
 
 
 def _second(lo: DeviceLowerer, folds: list[Fold], cells: list[list[View]], chunks: Expr) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.grid import Grid, Version
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, elem_of, shape_of
+from futad.core.types import AccType, ArrayType, Prim, Type, elem_of, shape_of
 from futad.flatten import fission, prepare
 from futad.flatten import kernel as kir
 from futad.flatten.all_pairs import all_pairs_of
@@ -19,12 +19,13 @@ from futad.flatten.chosen import chosen
 from futad.flatten.fused_products import ELEMENTS, is_batch
 from futad.flatten.histogram_versions import histogram_grid
 from futad.flatten.map_versions import Deciding, Note, map_grid
+from futad.flatten.narrow_loops import narrow
+from futad.flatten.sequential import parallel_inside, works
 from futad.flatten.tree_folds import in_iterations
 from futad.rewrite.choices import Choices
 
 TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
 SCANNED = 96  # bytes of what one scan can carry along
-TINY = 16  # elements
 
 
 def decided(program: Program, choices: Choices | None = None) -> Program:
@@ -67,6 +68,8 @@ def _statement(s: Stm, d: Deciding, without: frozenset[str] = frozenset()) -> St
             grid = Grid("one-thread")
         case ir.Control():
             s = ir.map_scopes(s, lambda f: _scope(f, d))
+            if isinstance(e, ir.Loop) and parallel_inside(e.body, d.program):
+                grid = _loop(s, d.program)
     if grid is None:
         return s
     made = Stm(s.pat, s.exp, s.attrs, grid)
@@ -158,45 +161,19 @@ def _by_one_thread(s: Stm, e: ir.Loop, program: Program) -> bool:
     unknown = set(s.pat)
     return (
         not parallel_inside(e.body, program)
-        and any(isinstance(v.type, ArrayType) or _works(e.body) for v in s.pat)
+        and any(isinstance(v.type, ArrayType) or works(e.body) for v in s.pat)
         and not any(isinstance(v.type, AccType) or unknown & {*shape_of(v.type)} for v in s.pat)
     )
 
 
-def _works(lam: Lambda) -> bool:
-    """Whether a loop's body has arrays, or loops: then the host would take long over it."""
-    return lam.has(ir.At, ir.Update, ir.UpdateAcc, ir.Loop, ir.Soac)
-
-
-def _tiny(atoms: Sequence[Atom]) -> bool:
-    """Whether these are constant sizes of so few elements that a kernel is not worth it."""
-    count = 1
-    for a in atoms:
-        if not isinstance(a, Const):
-            return False
-        count *= int(a.value)
-    return count <= TINY
-
-
-def parallel_inside(lam: Lambda, program: Program) -> bool:
-    """Whether a scope has work for more than one thread."""
-    for s in lam.stms:
-        match e := s.exp:
-            case ir.Soac() if not _tiny([e.width]):
-                return True
-            case ir.MatMul() if not _tiny([*shape_of(e.a.type), *shape_of(e.b.type)]):
-                return True
-            case ir.Copy() | ir.Concat() if not _tiny(shape_of(s.pat[0].type)):
-                return True
-            case ir.Update() | ir.UpdateAcc() if not _tiny(shape_of(e.value.type)):
-                return True
-            case ir.WithAcc() if not all(_tiny(shape_of(a.type)) for a in e.arrays):
-                return True
-            case ir.Call() if parallel_inside(program.funs[e.name].body, program):
-                return True
-        if any(parallel_inside(inner, program) for inner in e.lambdas()):
-            return True
-    return False
+def _loop(s: Stm, program: Program) -> Grid:
+    """A loop with something parallel inside; see Note [One block] in `narrow_loops.py`."""
+    found = narrow(s, program)
+    by_host = Version("by-host")
+    if found is None:
+        return Grid("loop", versions=(by_host,), why="what an iteration does is not bounded by sizes known before")
+    when = f"work <= ONE_BLOCK*{found.fewest}"
+    return Grid("loop", work=tuple(found.work), versions=(Version("one-block", when), by_host))
 
 
 __all__ = ["decided", "scope", "tuple_bytes"]

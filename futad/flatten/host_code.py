@@ -1,5 +1,4 @@
-"""Everything but maps and folds at host level and in block mode: scalars, indexing, writes, accumulators, products,
-loops that have nothing parallel in them."""
+"""Everything but maps, folds and loops at host level and in block mode: scalars, indexing, writes, accumulators."""
 
 from __future__ import annotations
 
@@ -315,36 +314,3 @@ def _block_with_acc(
         lo.bind(p, SharedAcc(v, e.op))
     values = lo.scope(e.lam, [None] * k + destinations[k:])
     return [*targets, *values[k:]]
-
-
-# --- loops with nothing parallel inside -------------------------------------------------------------------------------
-
-
-@on_host(core.For, core.While)
-def _loop(lo: DeviceLowerer, stm: core.Stm, e: core.Loop, destinations: list[Destination]) -> Sequence[Value]:
-    """A loop on the host, or by one thread of the device."""
-    if stm.grid is None:
-        return HANDLERS[type(e)](lo, stm, e, destinations)
-    lo.fallback(f"loop for {', '.join(v.name for v in stm.pat)}: nothing parallel inside, one thread")
-    places: list[Value] = []
-    inner: list[Destination] = []
-    for v, w in zip(stm.pat, destinations, strict=True):
-        place: Value = lo.scalar_slot(v.type) if isinstance(v.type, Prim) else lo.host_view(v, w)
-        places.append(place)
-        inner.append(place if isinstance(place, View) else None)
-    with lo.single("loop"):
-        # An initial value that the host no longer needs may be overwritten, but not exchanged: copy into place.
-        values = list(HANDLERS[type(e)](lo, stm, e, inner))
-        for k, x in enumerate(values):
-            # Variables that change places may each end where another one is to go.
-            others = [p.roots for j, p in enumerate(places) if j != k and isinstance(p, View)]
-            if isinstance(x, View) and any(x.roots & roots for roots in others):
-                values[k] = lo.materialise(x, heap=True)
-        for p, x in zip(places, values, strict=True):
-            if isinstance(p, View):
-                assert isinstance(x, View)
-                lo.copy(p, x)
-            else:
-                assert isinstance(p, ir.Load) and isinstance(x, Expr)
-                lo.out.append(ir.Store(p.pointer, ZERO, x))
-    return places

@@ -4,8 +4,9 @@ The inside of a kernel is imperative IR (`futad/imp/ir.py`) with the statements 
 pointers are device addresses and whose parallel work is `Launch`es.
 
 A kernel's `kind` says what its units of work are: 'thread' (one thread each), 'warp' (one warp each, of a block of
-several), 'block' (one block each), 'tile' (one block of `TILE_THREADS` each) or 'single' (one thread does everything).
-Units beyond the grid are taken by stride, so any grid is right, but for 'tile'.
+several), 'block' (one block each), 'tile' (one block of `TILE_THREADS` each), 'single' (one thread does everything),
+'alone' (one block does) or 'alone-wide' (the same, of up to `WIDE_LIMIT` threads).  Units beyond the grid are taken by
+stride, so any grid is right, but for 'tile'.
 
 In a kernel of any kind `futad_block` is the number of what does one unit together (a warp where the kind is that) and
 `futad_blocks` how many there are; `futad_tid` is a thread's number in it and `futad_width` how many threads it has;
@@ -39,6 +40,8 @@ PROVIDED = ("futad_block", "futad_blocks", "futad_tid", "futad_width", "futad_th
 TILE_THREADS = 256
 WARP = 32
 BLOCK_LIMIT = 256  # threads of a block, at most
+WIDE_LIMIT = 512  # of a block that is alone, and whose threads need few registers
+TOGETHER = ("block", "alone", "alone-wide")  # kinds of which a block's threads do a unit together
 RADIX_DIGITS = 256  # of a pass of a sort, as in `radix_sort.cuh`
 
 
@@ -83,6 +86,20 @@ class Single(Stmt):
 @dataclass(slots=True, eq=False)
 class Sync(Stmt):
     """All threads of the block meet."""
+
+
+@dataclass(slots=True, eq=False)
+class Stop(Stmt):
+    """All threads of the block meet; if a check of one of them has failed, all go to the end of the kernel."""
+
+
+@dataclass(slots=True, eq=False)
+class ByWarps(Stmt):
+    """The warps of the block share out `var` below `bound`; inside, a warp is what a block is elsewhere."""
+
+    var: Declared
+    bound: Expr
+    body: list[Stmt]
 
 
 @dataclass(slots=True, eq=False)
@@ -290,13 +307,14 @@ class Chunks(Stmt):
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Memory every unit of a kernel has for itself: the parameter, and elements for each."""
+    """Memory that so many `threads` of a kernel have together, 0: all that do a unit of work.  The parameter, and
+    elements for each."""
 
     name: str
     elem: Prim
     slot: int
     count: Expr
-    per_block: bool
+    threads: int
 
 
 @dataclass(slots=True, eq=False)

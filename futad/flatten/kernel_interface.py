@@ -25,10 +25,10 @@ def with_interface(lo: DeviceLowerer, body: list[ir.Stmt], kind: str, what: str)
     made = Kernel(f"k{len(lo.kernels)}_{_word(what or 'step')}", kind, body, what, line=lo.line)
     _share_out(lo, made)
     for s in statements(body):
-        if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and kind == "block":  # it would be shared
+        if isinstance(s, ir.Ensure) and isinstance(s.slot, str) and kind in kir.TOGETHER:  # it would be shared
             raise NotInBlock
         if isinstance(s, ir.SlotRef) and isinstance(s.slot, int) and s.slot not in made.local_slots:
-            if kind == "block" and s.slot not in lo.thread_slots:
+            if kind in kir.TOGETHER and _sharing(lo, kind, s.slot) != 1:
                 raise NotInBlock
             made.local_slots.append(s.slot)
     made.fails = any(isinstance(s, (ir.Check, ir.Ensure)) for s in statements(body))
@@ -46,13 +46,13 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
     ensures: dict[int, list[tuple[ir.Ensure, Expr | None]]] = {}
     for s in statements(body):
         if isinstance(s, ir.Ensure) and isinstance(s.slot, int):
-            ensures.setdefault(s.slot, []).append((s, _on_host(s.count, decls, own)))
+            ensures.setdefault(s.slot, []).append((s, _room(lo, s.count, decls, own)))
     replaced: dict[str, ir.Stmt] = {}  # declarations by their names
     by_thread: dict[str, str] = {}
     for slot, uses in ensures.items():
-        per_block = made.kind == "block" and slot not in lo.thread_slots
+        sharing = _sharing(lo, made.kind, slot)
         if slot in named or any(n is None for _, n in uses):
-            if per_block:
+            if sharing != 1:
                 raise NotInBlock
             made.local_slots.append(slot)
             continue
@@ -62,12 +62,12 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
             count = n if count == ir.ZERO or count == n else ir.Scalar("max", (count, n), n.type, n.type)
         count = lo.let(count, "n")
         name = lo.name("scratch")
-        unit = Ref("futad_block" if per_block else "futad_thread", ir.ZERO.type)
-        made.scratch.append(kir.Scratch(name, uses[0][0].elem, lo.slots, count, per_block))
+        unit = Ref("futad_thread" if sharing == 1 else "futad_block", ir.ZERO.type)
+        made.scratch.append(kir.Scratch(name, uses[0][0].elem, lo.slots, count, sharing))
         lo.slots += 1
         for s, _ in uses:
             replaced[s.name] = ir.Pointer(s.name, s.elem, name, ir.mul(unit, count), s.mutable)
-            if not per_block and made.kind != "single":
+            if sharing == 1 and made.kind != "single":
                 by_thread[s.name] = name
     side_by_side = coalesce_private.SIDE_BY_SIDE.name
     for name in lo.tried(side_by_side, lambda: coalesce_private.interleaved(body, by_thread, lo.name) or None) or ():
@@ -76,8 +76,31 @@ def _share_out(lo: DeviceLowerer, made: Kernel) -> None:
         inside[:] = [replaced.get(s.name, s) if isinstance(s, ir.Ensure) else s for s in inside]
 
 
+def _sharing(lo: DeviceLowerer, kind: str, slot: int) -> int:
+    """How many threads of a kernel have a slot's memory together: 1, a warp, or 0: all that do a unit."""
+    if kind not in kir.TOGETHER or slot in lo.thread_slots:
+        return 1
+    return kir.WARP if slot in lo.warp_slots else 0
+
+
 def _word(what: str) -> str:
     return "".join(c if c.isalnum() else "_" for c in what.split(" ")[0])
+
+
+def _room(lo: DeviceLowerer, count: Expr, decls: dict[str, Expr | None], own: set[str]) -> Expr | None:
+    """How many elements an array needs room for, in terms of the host's names; None if that is not known."""
+    known = _on_host(count, decls, own)
+    if known is not None or lo.alone is None:
+        return known
+    match count:
+        case Ref(name) if name in lo.alone.by_name:
+            return lo.alone.by_name[name]
+        case Ref(name) if (init := decls.get(name)) is not None:
+            return _room(lo, init, decls, own)
+        case ir.Bin("*" | "+" as op, a, b):
+            left, right = [_room(lo, x, decls, own) for x in (a, b)]
+            return None if left is None or right is None else (ir.mul if op == "*" else ir.add)(left, right)
+    return None
 
 
 def _on_host(e: Expr, decls: dict[str, Expr | None], own: set[str]) -> Expr | None:

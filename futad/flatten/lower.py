@@ -34,6 +34,7 @@ from futad.flatten import (
     device_scalars,
     folds,  # noqa: F401  (it registers its handlers, as do the next ones)
     host_code,  # noqa: F401
+    loop_versions,  # noqa: F401
     sort,  # noqa: F401
 )
 from futad.flatten import kernel as kir
@@ -57,6 +58,7 @@ from futad.imp.walk import has_load, loads_in, parts
 from futad.target import CUDA, Target
 
 if TYPE_CHECKING:
+    from futad.flatten.loop_versions import Alone
     from futad.imp.carried import Cell
     from futad.rewrite.choices import Nest
 
@@ -70,12 +72,14 @@ class DeviceLowerer(Lowerer):
     def __init__(self, program: core.Program, target: Target = CUDA) -> None:
         self.mode = "host"
         self.atomic = False  # additions to memory are other threads' too
+        self.alone: Alone | None = None  # a loop that one block runs is lowered
         self.captured: dict[str, int] = {}  # memory whose updates are in shared memory: the accumulators' numbers
         self.kernels: list[Kernel] = []
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
-        self.scalar_roots: dict[str, Root] = {}
+        self.scalar_roots: dict[str, tuple[Root, ...]] = {}  # the memory that a scalar of the device may be in
         self.thread_slots: set[int] = set()
+        self.warp_slots: set[int] = set()
         self.function_name = ""
         self.line = 0  # of the source: the nearest place that is known
         self.deferred: dict[core.Stm, None] = {}
@@ -389,8 +393,8 @@ class DeviceLowerer(Lowerer):
     @contextmanager
     def inside(self, mode: str) -> Iterator[None]:
         """Lower in another mode, with memory of that mode's own."""
-        saved = self.mode, self.free_slots
-        self.mode, self.free_slots = mode, {}
+        saved = self.mode, self.free_slots, self.on_stack
+        self.mode, self.free_slots, self.on_stack = mode, {}, self.alone is None or mode != "block"
         self.scopes.append(Scope(core.Lambda((), (), ()), {}, {}, False))
         first = self.slots
         try:
@@ -399,7 +403,7 @@ class DeviceLowerer(Lowerer):
             if mode == "thread":
                 self.thread_slots.update(range(first, self.slots))
             self.scopes.pop()
-            self.mode, self.free_slots = saved
+            self.mode, self.free_slots, self.on_stack = saved
 
     @contextmanager
     def kernel(self, mode: str = "thread") -> Iterator[list[ir.Stmt]]:
@@ -482,11 +486,13 @@ class DeviceLowerer(Lowerer):
         root = self.new_root(elem)
         assert root.slot is not None
         self.emit(ir.Ensure(name, elem, root.slot, ir.ONE))
-        self.scalar_roots[name] = root
+        self.scalar_roots[name] = (root,)
         return ir.Load(name, ir.ZERO, elem)
 
     def bind(self, var: Var, value: Value) -> None:
         super().bind(var, value)
+        if self.alone is not None:
+            self.alone.named(var, value)
         if isinstance(value, View) and isinstance(value.base, Deferred):
             value.base.vars.append(var)
         for root in self.cells(value):
@@ -505,12 +511,7 @@ class DeviceLowerer(Lowerer):
                     exprs = [a, b]
         else:
             exprs = [value]
-        return [
-            self.scalar_roots[x.pointer]
-            for e in exprs
-            for x in loads_in(e)
-            if x.pointer in self.scalar_roots
-        ]
+        return [r for e in exprs for x in loads_in(e) for r in self.scalar_roots.get(x.pointer, ())]
 
     def close_scope(self, sc: Scope, values: Sequence[Value]) -> None:
         cells = {r for v in values for r in self.cells(v)}

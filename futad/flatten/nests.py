@@ -25,6 +25,7 @@ from futad.flatten.device_choices import ways
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.levels import levels_of
+from futad.flatten.narrow_loops import by_warps
 from futad.flatten.pair_tiles import lower_all_pairs
 from futad.flatten.private_histograms import ROWS_SHARED, SHARED, in_shared_memory, rows_in_shared_memory
 from futad.flatten.staging import ROWS_OUT, staged
@@ -37,6 +38,7 @@ from futad.imp.views import Acc, Mem, Value, View, dense_view, is_transposed, pe
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
+SHUFFLES = 6  # elements a thread that a fold of a warp's values, and the barriers around, take as long as
 LEAST_PART = 16  # elements of a column that a thread reduces at least
 ORDER = ("distributed", "tiles", "thread", "block", "parts", "one-scan", "folds", "columns", "loop")  # of lowering
 PARTED = ("parts", "one-scan", "folds")
@@ -318,6 +320,40 @@ def block_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:
     assert n.lam is not None
     levels = levels_of(n.lam)
     n.inputs = atomic(n.inputs)
-    with lo.shared_out(_sizes(lo, n, levels)) as index:
+    sizes = _sizes(lo, n, levels)
+    warps = _by_warps(lo, n, levels, sizes)
+    with lo.block() as by_threads, lo.shared_out(sizes) as index:
         _point(lo, n, levels, index)
+    if warps is not None:
+        by_threads = [s for s in by_threads if not isinstance(s, kir.Sync)]
+        by_threads = [kir.Sync(), ir.If(warps[0], warps[1], by_threads), kir.Sync()]
+    lo.out += by_threads
     return n.results([])
+
+
+def _by_warps(
+    lo: DeviceLowerer, n: SoacLoop, levels: Nest, sizes: Sequence[Expr]
+) -> tuple[Expr, list[ir.Stmt]] | None:
+    """In a block that runs a loop: a warp a point, and when that is better than a thread; None if it never is."""
+    if lo.alone is None or not by_warps(levels.body):
+        return None
+    width = next(s.exp.width for s in levels.body.stms if isinstance(s.exp, core.Soac))
+    if width in levels.bound:
+        return None
+    depth, inputs, first = len(lo.scopes), n.inputs, lo.slots
+    var, total = lo.name("p"), ir.product([*sizes])
+    try:
+        with lo.block() as body, lo.inside("block"), lo.guarded():
+            _point(lo, n, levels, lo.unflatten(Ref(var, I64), sizes))
+    except NotInBlock:
+        del lo.scopes[depth:]
+        for stm in levels.inner:
+            lo.given.pop(stm, None)
+        return None
+    finally:
+        n.inputs = inputs
+    lo.warp_slots.update(range(first, lo.slots))
+    row = lo.expr(width)
+    threads = Ref("futad_width", I64)
+    better = ir.compare("<", ir.mul(total, ir.add(row, num(SHUFFLES * kir.WARP))), ir.mul(threads, row))
+    return better, [kir.ByWarps(var, total, body)]

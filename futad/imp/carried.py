@@ -44,7 +44,7 @@ OWN_SLOTS = CARRIED.condition("the outer variable dead", "the loop around would 
 
 def small_type(lo: Lowerer, t: ArrayType, bound: Sequence[Var]) -> bool:
     """Whether the type's size is a constant that fits the stack; `bound` are variables not yet known."""
-    if any(s in bound for s in t.shape):
+    if not lo.on_stack or any(s in bound for s in t.shape):
         return False
     count = ir.product(lo.shape(t))
     return isinstance(count, Num) and count.value <= STACK_LIMIT

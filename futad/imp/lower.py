@@ -94,6 +94,7 @@ class Lowerer(Unchecked):
     """Lowers a program that all passes of a target have seen."""
 
     reports: Reports = NO_REPORTS  # of what is bound
+    on_stack = True  # whether small arrays can be on a stack
 
     def __init__(self, program: core.Program, target: Target) -> None:
         self.program, self.target, self.consumed = program, target, consumed_vars(program)

@@ -31,6 +31,7 @@ class Thresholds(NamedTuple):
     warp_inner: int
     enough_tiles: int
     bin_updates: int
+    one_block: int
     blas: int
 
 
@@ -52,7 +53,7 @@ class Limits:
 
 def card_limits(processors: int) -> Limits:
     """Those of a card with so many multiprocessors."""
-    thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 1 << 24)
+    thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 16384, 1 << 24)
     return Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
 
 
@@ -69,8 +70,8 @@ def grid(limits: Limits, kind: str, units: int, inner: int) -> tuple[int, int]:
         return 1, 1
     if kind == "tile":
         return units, TILE_THREADS
-    threads = 32
-    while threads < inner and threads < limits.fold_block:
+    threads, most = 32, limits.fold_block * (2 if kind == "alone-wide" else 1)
+    while threads < inner and threads < most:
         threads *= 2
     return min(units, limits.blocks * 8), threads
 
@@ -322,7 +323,7 @@ class EmulatedDevice:
     heap: int | None = None
     model = "emulated"
     looks_up = False  # whether kernels look up their accesses to memory (`checked.py`)
-    limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 2, 1 << 62))
+    limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 2, 1024, 1 << 62))
 
     def __init__(
         self,

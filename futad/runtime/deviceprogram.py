@@ -94,6 +94,8 @@ class DeviceProgram:
         tuned = tuning.stored(device.model, self.key)
         if tuned is not None:
             self.runtime.choose(tuned)
+        if values is not None:  # what iterations bind only the host can report
+            self.runtime.choose(device.limits.thresholds._replace(one_block=-1))
         # What is replayed reports nothing, and nobody can wait for a launch that is captured.
         alone = values is not None or self.runtime.synchronous
         self.graphs = self.runtime.graphs and not alone and os.environ.get("FUTAD_GRAPHS", "1") != "0"

@@ -72,14 +72,15 @@ class ProductInfo:
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
     """How a kernel is launched: its symbol and kind, the dtype of each parameter (None: a pointer), the scratch
-    memory as (parameter, bytes an element, slot, whether a block's or a thread's), if it is nothing but a matrix
-    product which, and the parameters that are indices (`backend/device_index.py`); what it does, and the source line
-    it is from (0: not known); the bytes a thread of the heap for arrays whose sizes threads compute, if there are."""
+    memory as (parameter, bytes an element, slot, how many threads have one together, 0: all of a block), if it is
+    nothing but a matrix product which, and the parameters that are indices (`backend/device_index.py`); what it does,
+    and the source line it is from (0: not known); the bytes a thread of the heap for arrays whose sizes threads
+    compute, if there are."""
 
     symbol: str
     kind: str
     params: tuple[np.dtype[Any] | None, ...]
-    scratch: tuple[tuple[int, int, int, bool], ...]
+    scratch: tuple[tuple[int, int, int, int], ...]
     fails: bool
     product: ProductInfo | None = None
     indices: tuple[int, ...] = ()
@@ -242,15 +243,14 @@ class Runtime:
         """The grid, smaller if its threads want more memory of their own than there is for that, and the arguments
         with that memory."""
         blocks, threads = grid(self.limits, k.kind, units, inner)
-        together = threads // 32 if k.kind == "warp" else 1  # how many units a block does at a time
         each = sum(
-            n * size * (together if b else threads) for (_, size, _, b), n in zip(k.scratch, counts, strict=True)
+            n * size * (threads // s if s else 1) for (_, size, _, s), n in zip(k.scratch, counts, strict=True)
         )
         if each * blocks > self.limits.scratch:
             blocks = max(1, self.limits.scratch // each)
         filled = list(args)
-        for (at, size, slot, per_block), n in zip(k.scratch, counts, strict=True):
-            many = blocks * (together if per_block else threads)
+        for (at, size, slot, sharing), n in zip(k.scratch, counts, strict=True):
+            many = blocks * (threads // sharing if sharing else 1)
             filled[at] = self.ensure(slot, n * many, size, "scratch memory_")
         return blocks, threads, filled
 

@@ -11,6 +11,7 @@ from futad.core.ir import Program
 from futad.flatten import flatten
 from futad.flatten.kernel import DeviceModule
 from futad.pipeline import COMMON, PASSES, compile_program, own_passes
+from futad.rewrite.choices import Choice, Choices, NestChoice
 from futad.target import CUDA, MULTICORE, C, Target
 
 
@@ -42,9 +43,14 @@ def c_backend(
     return CBackend(lowered(program, target), target, grain, carries)
 
 
-def device_backend(program: Program, carries: frozenset[str] | None = None) -> DeviceBackend:
-    """The program on a device."""
-    return DeviceBackend(prepared(program), carries)
+def device_backend(
+    program: Program, carries: frozenset[str] | None = None, *, loops_by_host: bool = False
+) -> DeviceBackend:
+    """The program on a device; `loops_by_host`: none is run by one block."""
+    if not loops_by_host:
+        return DeviceBackend(prepared(program), carries)
+    target = replace(CUDA, choices=Choices((NestChoice("*", (Choice("one-block", no=True),)),)))
+    return DeviceBackend(lowered(program, target), carries, target=target)
 
 
 def flattened(program: Program) -> DeviceModule:

@@ -25,6 +25,7 @@ from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
 from futad.target import C
 from futad.testing.build import c_backend, common
+from tests.support.device_support import BY_HOST
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 from tests.support.program_groups import check_cases
@@ -40,9 +41,10 @@ def _fewer_optimisations(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def checked(text: str, backend: str) -> Any:
-    """The program, compiled with checks of its memory."""
+    """The program, compiled with checks of its memory; of a device the host runs its loops, and sees what they bind."""
+    by_host = BY_HOST if backend == "emulated" else None
     with checks.checking({"memory"}):
-        program = futad.compile(text, name="program.fut", backend=backend)
+        program = futad.compile(text, name="program.fut", backend=backend, schedule=by_host)
         program.executor()
     return program
 

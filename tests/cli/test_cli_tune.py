@@ -192,9 +192,9 @@ def test_a_broken_store_is_none(file: str, tmp_path: Path) -> None:
     for text in ("", "{", "[]", '{"programs": 3}', '{"programs": {"k": {"thresholds": {"blas": "x"}}}}'):
         path.write_text(text)
         assert tuning.stored("emulated", "k") is None
-    assert tuning.store("emulated", "k", Thresholds(1, 2, 3, 4, 5, 6, 7), {}) == path
-    assert tuning.stored("emulated", "k") == Thresholds(1, 2, 3, 4, 5, 6, 7)
-    tuning.store("emulated", "other", Thresholds(7, 6, 5, 4, 3, 2, 1), {})
+    assert tuning.store("emulated", "k", Thresholds(1, 2, 3, 4, 5, 6, 7, 8), {}) == path
+    assert tuning.stored("emulated", "k") == Thresholds(1, 2, 3, 4, 5, 6, 7, 8)
+    tuning.store("emulated", "other", Thresholds(8, 7, 6, 5, 4, 3, 2, 1), {})
     assert len(tuning.read_store("emulated")) == 2
     tuning.store("emulated", "k", None, {})
     assert list(tuning.read_store("emulated")) == ["other"]

@@ -48,7 +48,7 @@ FOLDS = {
     "entry main [n] (xs: [n]f64) = map (+ 1) xs": ["map"],
     "entry main [n] (xs: [n]f64) = loop x = 0 for i < n do f64.sin (x + xs[i])": ["one-thread"],
     "entry main [n][m] (xss: [n][m]f64) = reduce (map2 (+)) (replicate m 0) xss": ["scope", "map"],
-    "entry main [n] (xs: [n]f64) (k: i64) = loop ys = copy xs for _i < k do map (* 2) ys": ["map"],
+    "entry main [n] (xs: [n]f64) (k: i64) = loop ys = copy xs for _i < k do map (* 2) ys": ["loop", "map"],
 }
 
 

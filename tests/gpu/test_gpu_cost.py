@@ -82,7 +82,9 @@ entry main [n][m][k] (a: [n][k]f32) (b: [k][m]f32) =
 def test_loops_of_known_iterations_count_each() -> None:
     source = "entry main [n] (k: i64) (xs: *[n]f64) = loop xs for i < k do map (* 2) xs"
     a, b = cost(source, n=64, k=3), cost(source, n=64, k=30)
-    assert b.launches - a.launches == 27 and b.total.flops == 10 * a.total.flops == 1920
+    assert a.launches == b.launches and b.total.flops == 10 * a.total.flops == 1920
+    a, b = cost(source, n=1 << 15, k=3), cost(source, n=1 << 15, k=30)  # too wide for one block
+    assert b.launches - a.launches == 27 and b.total.flops == 10 * a.total.flops == 30 << 15
 
 
 def test_what_depends_on_values_is_said() -> None:

@@ -20,6 +20,7 @@ from futad.runtime.cublas import blas_plan
 from futad.runtime.cupydevice import CupyDevice
 from futad.runtime.device import EmulatedDevice, Product
 from tests.support import fake_cupy
+from tests.support.device_support import BY_HOST
 from tests.support.needs import needs_cxx
 
 SOURCE = """
@@ -53,7 +54,7 @@ def steps(xs: np.ndarray, k: int) -> np.ndarray:
 @pytest.mark.slow
 @needs_cxx
 def test_cupy_in_and_out(card: fake_cupy.Card) -> None:
-    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST)
     np.testing.assert_allclose(prog.steps(4, XS), steps(XS, 4), rtol=1e-13)
     xs = fake_cupy.array(card, XS)
     prog.steps(4, xs)
@@ -110,7 +111,7 @@ def test_many_results_of_all_kinds(card: fake_cupy.Card) -> None:
 @pytest.mark.slow
 @needs_cxx
 def test_streams(card: fake_cupy.Card) -> None:
-    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST)
     xs = fake_cupy.array(card, XS)
     for stream in (card.legacy, fake_cupy.Stream(card, 9), card.legacy):
         with stream:
@@ -137,7 +138,7 @@ def test_streams(card: fake_cupy.Card) -> None:
 @pytest.mark.slow
 @needs_cxx
 def test_failures_and_strides(card: fake_cupy.Card) -> None:
-    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST)
     with pytest.raises(BoundsError, match="index 50 is out of bounds"):
         prog.gather(XS, np.array([1, 50]))
     m = fake_cupy.array(card, XS.reshape(5, 10))
@@ -150,7 +151,7 @@ def test_failures_and_strides(card: fake_cupy.Card) -> None:
 @pytest.mark.slow
 @needs_cxx
 def test_out_of_memory(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch) -> None:
-    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST)
     prog.steps(1, XS)
     card.room = card.pool.used + 1024
     with pytest.raises(OutOfMemory, match=r"8 MB are needed for the array 'xs', .* kB are free"):
@@ -166,7 +167,7 @@ IRREGULAR = "entry sums [n] (ks: [n]i64): [n]i64 = map (\\k -> i64.sum (scan (+)
 def test_memory_that_threads_allocate(card: fake_cupy.Card) -> None:
     """Made before the kernels are loaded, which is the last moment; not for programs without."""
     card.room = 1 << 30
-    assert futad.compile(SOURCE, "g.fut", backend="cuda").steps(1, XS).shape == (50,)
+    assert futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST).steps(1, XS).shape == (50,)
     assert card.heap == 8 << 20
     prog = futad.compile(IRREGULAR, backend="cuda")
     assert prog.sums(np.array([3, 0, 4])).tolist() == [12, 0, 40]
@@ -185,7 +186,7 @@ def test_memory_that_threads_allocate(card: fake_cupy.Card) -> None:
 def test_large_products_go_to_cublas(card: fake_cupy.Card, monkeypatch: pytest.MonkeyPatch, tf32: bool) -> None:
     if tf32:
         monkeypatch.setenv("FUTAD_TF32", "1")
-    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST)
     r = np.random.default_rng(1)
     a, b = r.normal(size=(7, 5)), r.normal(size=(5, 9))
     np.testing.assert_allclose(prog.product(a, b), a @ b, rtol=1e-13)
@@ -213,7 +214,7 @@ def test_without_cublas_products_stay_with_the_kernels(
         raise ImportError("libcublas.so.13: cannot open shared object file")
 
     monkeypatch.setattr(cublas, "load", missing)
-    prog = futad.compile(SOURCE, "g.fut", backend="cuda")
+    prog = futad.compile(SOURCE, "g.fut", backend="cuda", schedule=BY_HOST)
     running = prog.executor().running
     running.choose(running.device.limits.thresholds._replace(blas=1))
     a, b = np.arange(35.0).reshape(7, 5), np.arange(45.0).reshape(5, 9)

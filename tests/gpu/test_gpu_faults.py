@@ -17,6 +17,7 @@ from futad.errors import DeviceError, FutadWarning, OutOfMemory
 from futad.runtime import cublas
 from futad.runtime.cupydevice import CupyDevice
 from tests.support import fake_cupy
+from tests.support.device_support import BY_HOST
 from tests.support.fake_card import Event
 from tests.support.needs import needs_cxx
 
@@ -47,7 +48,7 @@ def card(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> fak
 
 def program(blas: int = 1 << 24) -> Any:
     """The program, with products of so many multiplications given to cuBLAS."""
-    made = futad.compile(SOURCE, "faults.fut", backend="cuda")
+    made = futad.compile(SOURCE, "faults.fut", backend="cuda", schedule=BY_HOST)
     running = made.executor().running
     running.choose(running.device.limits.thresholds._replace(blas=blas))
     return made

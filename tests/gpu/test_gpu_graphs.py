@@ -47,7 +47,7 @@ entry checked [n] (xs: [n]f64): f64 =
 
 @pytest.fixture(scope="module")
 def made() -> DeviceBackend:
-    return device_backend(compile_program(compile_text(SOURCE, "main")))
+    return device_backend(compile_program(compile_text(SOURCE, "main")), loops_by_host=True)
 
 
 @pytest.fixture

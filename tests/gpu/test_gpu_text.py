@@ -121,7 +121,7 @@ entry never [n] (xs: [n]f64) = let s = f64.sum (map f64.sin xs) in map (* s) xs
 
 def test_kernels_look_for_failures_that_may_have_been() -> None:
     """Those after one that may fail, in its loop also those before it; no others."""
-    device = OnDevice(FAILING, "failing.fut")
+    device = OnDevice(FAILING, "failing.fut", loops_by_host=True)
     module = device.backend.module
     after = kir.after_failures(module)
 

@@ -29,7 +29,7 @@ from tests.support.paths import ROOT
 
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give files away")
 SOMEBODY = 4711  # a user's number
-THRESHOLDS = Thresholds(1, 2, 3, 4, 5, 6, 7)
+THRESHOLDS = Thresholds(1, 2, 3, 4, 5, 6, 7, 8)
 
 
 @pytest.fixture(autouse=True)

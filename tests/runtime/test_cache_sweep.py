@@ -72,7 +72,7 @@ def test_what_is_used_stays(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_what_the_cache_made_goes(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FUTAD_CACHE_DIR may be a folder with other things in it."""
     keep(KEYS[0], 1000, 400)
-    tuning.store("card", "k", Thresholds(1, 2, 3, 4, 5, 6, 7), {})
+    tuning.store("card", "k", Thresholds(1, 2, 3, 4, 5, 6, 7, 8), {})
     others = ["notes.txt", f"{KEYS[1]}x", "00/thesis.tex", "src/main.c", "0000/a.so", ".profile", "12/.hidden-file"]
     for name in others:
         (own / name).parent.mkdir(exist_ok=True)

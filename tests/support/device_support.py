@@ -18,6 +18,8 @@ from futad.runtime.deviceprogram import DeviceProgram
 from futad.source import compile_text
 from futad.testing.build import device_backend
 
+BY_HOST = 'nest "*": no one-block'  # a schedule: the host runs every loop, as it does wide ones
+
 
 class OnDevice:
     """A source program, and what tests look at of it: each made when a test first asks for it.
@@ -25,8 +27,10 @@ class OnDevice:
     Entries go by their names in the source; `args` are all of the core function's parameters, sizes first.
     """
 
-    def __init__(self, source: str, name: str = "main", check: bool = False) -> None:
-        self.source, self.name, self.check = source, name, check
+    def __init__(
+        self, source: str, name: str = "main", check: bool = False, *, loops_by_host: bool = False
+    ) -> None:
+        self.source, self.name, self.check, self.loops_by_host = source, name, check, loops_by_host
 
     @cached_property
     def program(self) -> Program:
@@ -34,7 +38,7 @@ class OnDevice:
 
     @cached_property
     def backend(self) -> DeviceBackend:
-        return device_backend(self.program)
+        return device_backend(self.program, loops_by_host=self.loops_by_host)
 
     @cached_property
     def emulated(self) -> DeviceProgram:
