@@ -53,7 +53,9 @@ class HostEmitter:
             ir.While: self.while_,
             ir.If: self.if_,
             kir.Zero: lambda s: self.line(f"R.zero({s.pointer}, {self.expr(s.count)} * {s.elem.bytes})"),
-            kir.Chunks: lambda s: self.line(f"{s.name} = R.chunks({self.expr(s.count)}, {self.expr(s.segments)})"),
+            kir.Chunks: lambda s: self.line(
+                f"{s.name} = R.chunks({self.expr(s.count)}, {self.expr(s.segments)}, {self.expr(s.ends)})"
+            ),
             kir.Launch: self.launch,
             Claim: self.claim,
             Doing: lambda s: self.line(f"R.doing = {s.binding}"),
