@@ -111,7 +111,7 @@ def map_grid(s: Stm, e: ir.Mapping, d: Deciding, without: frozenset[str], why: d
         why |= dict.fromkeys(ALL, "each thread has a part of a column")
     elif d.cut_up and wide:
         why |= dict.fromkeys(ALL, "its rows are cut into parts, a block each")
-    if apart is not None and "no_outer" in modes:
+    if apart is not None and ("no_outer" in modes or not when):
         return grid(apart, work=work)
     if not modes.isdisjoint(("only_intra", "no_outer")) and "no_intra" not in modes:
         only = grid(*_by_blocks(space))
@@ -183,7 +183,8 @@ Part = tuple[Version | None, str, tuple[ir.Atoms, ...]]
 
 def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Part:
     """The map distributed over its body's statements, None if that is not possible or there is no need."""
-    if not fission.deep(nest.body) and not _long_elements(nest.body) and not fission.summed(nest.body):
+    deep = fission.deep(nest.body) or _long_elements(nest.body)
+    if not deep and not fission.summed(nest.body):
         return None, "", ()
     tiled = "tiles" not in without
     whole = all_pairs_of(s) if tiled else None
@@ -197,7 +198,9 @@ def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Pa
         terms = [*(["BLOCK_INNER"] if loops else []), *(["work"] if work else [])]  # loops are long
         return Version("distributed", body=d.instead(stms, s)), f"{MANY} && {' + '.join(terms)} < BLOCK_INNER", work
     found = segments.as_one_sort(s) or fission.distribute(s)
-    return (Version("distributed", body=d.instead(found, s)) if found is not None else None), MANY, ()
+    # However many threads there are, those that update one place wait for each other.
+    when = MANY if deep else ""
+    return (Version("distributed", body=d.instead(found, s)) if found is not None else None), when, ()
 
 
 def _rows_after(s: Stm, e: ir.Mapping, d: Deciding) -> Part:
