@@ -25,14 +25,13 @@ from futad.flatten.kernel import DeviceModule
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.walk import statements
-from futad.runtime.device import card_limits, grid
+from futad.runtime.device import card_limits, chunks, grid
 
 PROCESSORS = 132
 """Multiprocessors of the card that is counted for (an H100)."""
 
 LIMITS = card_limits(PROCESSORS)
 THRESHOLDS = {name.upper(): n for name, n in LIMITS.thresholds._asdict().items()}
-MOST_BLOCKS, CHUNK = LIMITS.blocks, LIMITS.chunk  # of a fold: chunks, and elements a chunk at least
 
 
 Value = Any  # a NumPy scalar or int, UNKNOWN, or a Place
@@ -305,9 +304,9 @@ class _Host:
                 r = self.row("zero", "memory set to zero", 0)
                 r.launches += 1
                 r.cost.add(Cost(0, elem.bytes * self.number(n, "a fill"), 0))
-            case kir.Chunks(name, n, segments):
-                most = MOST_BLOCKS // max(1, int(self.number(segments, "a number of folds")))
-                env[name] = max(1, min(most, -(-int(self.number(n, "a width")) // CHUNK)))
+            case kir.Chunks(name, n, segments, ends):
+                count, many = int(self.number(n, "a width")), int(self.number(segments, "a number of folds"))
+                env[name] = chunks(LIMITS, count, many, int(self.number(ends, "a number of bins")))
             case ir.Seq(body):
                 self.block(body)
             case ir.For(var, bound, body, start):

@@ -131,7 +131,7 @@ class Nest:
             given = zip(leaf.params, (*s.exp.arrays, *inside[k]), strict=True)
             inputs = {p: a for p, a in given if p in used}
             lam = Lambda(tuple(inputs), leaf.stms, leaf.result)
-            out = tuple([Var(v.name, row_type(v.type, k)) for v in pat] if k else pat)
+            out = tuple([Var(v.name, _element(v.type, k)) for v in pat] if k else pat)
             made = Stm(out, ir.Map(s.exp.width, tuple(inputs.values()), lam if k else ir.rename(lam)), s.attrs)
             if k:
                 above = self.lams[k - 1]
@@ -150,6 +150,10 @@ class Nest:
                 break
             out.append(m.lam.params[m.arrays.index(p)])
         return out
+
+
+def _element(t: Type, levels: int) -> Type:
+    return t if isinstance(t, AccType) else row_type(t, levels)
 
 
 def nothing(stms: Sequence[Stm]) -> bool:

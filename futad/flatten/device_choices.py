@@ -63,6 +63,7 @@ EVERY = [
     DeviceChoice("one-pass", "a scan with look-back", ("scan", "scan-in-chunks"), "it is no scan of scalars"),
     DeviceChoice("three-passes", "a scan of chunks", ("scan", "scan-in-chunks"), "one pass is faster"),
     _scope("rows-reshaped", "rows are reshaped outside of the map", "it is no map that reshapes rows"),
+    _scope("updates-as-sums", "updates of one place as sums", "its updates have places of their own, or are no nest"),
     _scope("map-then-folds", "a map, then folds of its results", "nothing in an element of its folds is parallel"),
     _scope("folds-by-columns", "folds of arrays as maps of folds", "it is no fold of arrays by a map over them"),
     _scope("folds-of-arrays", "log2 n maps over pairs", "its elements are scalars, or folded by columns"),

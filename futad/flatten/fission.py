@@ -5,8 +5,10 @@
 where f and g are parallel themselves.  Scalar statements and views between them are repeated wherever their results
 are used; every other intermediate becomes an array with the map's width as its outer dimension.  An accumulator opened
 in the body is opened around the map instead, over all iterations' arrays at once, with the iteration's number as first
-index.  (Henriksen et al., "Futhark: Purely Functional GPU-Programming with Nested Parallelism and In-Place Array
-Updates", 2017, section 5.)
+index.  Accumulators of a scope around go through all parts that update them: updates commute, so those of one part may
+all come before those of the next.  A map with such is distributed where that makes sums of its updates
+(`update_sums.py`).  (Henriksen et al., "Futhark: Purely Functional GPU-Programming with Nested Parallelism and
+In-Place Array Updates", 2017, section 5.)
 """
 
 from __future__ import annotations
@@ -15,14 +17,30 @@ from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.operator import row_operator
-from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Type, Var, array_of, row_type, shape_of
+from futad.core.operator import divisor, row_operator
+from futad.core.scope import uses_in
+from futad.core.types import (
+    I64,
+    ONE,
+    ZERO,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    row_type,
+    shape_of,
+)
 from futad.fires import Transformation
 from futad.legality import Legality
 
 LEGAL = Legality("fission", "a map is distributed over the statements of its body")
 REGULAR = LEGAL.condition("arrays regular", "what lies between two parts has a size of its own in each point")
 SAME_PART = LEGAL.condition("same part of all rows", "each row has another part taken")
+MADE_BEFORE = LEGAL.condition("operands made before", "what a part takes along is computed of what a later one makes")
 
 SMALL = 8  # parallel constructs of at most this width are not worth being distributed
 
@@ -66,6 +84,44 @@ def deep(lam: ir.Lambda) -> bool:
     return False
 
 
+def summed(lam: ir.Lambda) -> bool:
+    """Whether a body updates an accumulator at places that do not vary with the map, and does more than that: apart the
+    updates are sums over the map (`update_sums.py`)."""
+    accs = [p for p in lam.params if isinstance(p.type, AccType)]
+    users = [s for s in lam.stms if any(p in ir.stm_free(s) for p in accs)] if accs else []
+    if all(isinstance(s.exp, CHEAP) for s in lam.stms if s not in users) and len(lam.result) == len(accs):
+        return False
+    varying = {p for p in lam.params if p not in accs}
+    for s in lam.stms:
+        if not varying.isdisjoint(ir.stm_free(s)):
+            varying.update(s.pat)
+    return any(_same_place(s, varying) for s in users)
+
+
+def sums_inside(lam: ir.Lambda) -> bool:
+    """Whether a body, or that of a map in it, is worth being distributed for its updates."""
+    return summed(lam) or any(
+        isinstance(s.exp, ir.Mapping) and s.exp.accs and sums_inside(s.exp.lam) for s in lam.stms
+    )
+
+
+def _same_place(stm: ir.Stm, varying: set[Var]) -> bool:
+    """Whether a nest of maps does nothing but update accumulators by scalars, at places that some variables say nothing
+    of."""
+    stms: list[ir.Stm] = [stm]
+    while len(stms) == 1 and isinstance(e := stms[0].exp, ir.Map) and e.accs == len(stms[0].pat):
+        varying = {*varying, *[p for p, a in zip(e.lam.params, e.arrays, strict=True) if a in varying]}
+        stms = []
+        for s in e.lam.stms:
+            if any(isinstance(v.type, AccType) for v in ir.stm_free(s)):
+                stms.append(s)
+            elif not varying.isdisjoint(ir.stm_free(s)):
+                varying.update(s.pat)
+    updates = [s.exp for s in stms if isinstance(s.exp, ir.UpdateAcc)]
+    alike = all(isinstance(e.value.type, Prim) and varying.isdisjoint(e.index) for e in updates)
+    return bool(updates) and len(updates) == len(stms) and alike
+
+
 def looping(lam: ir.Lambda) -> bool:
     """Whether a scope has a loop of unknown length."""
     loops = [s.exp for s in ir.statements(lam.stms) if isinstance(s.exp, ir.Loop)]
@@ -73,8 +129,10 @@ def looping(lam: ir.Lambda) -> bool:
 
 
 def split(stm: ir.Stm) -> list[ir.Stm]:
-    """A map with folds whose elements are parallel inside: as a map, and folds of its results."""
-    return map_and_folds(stm) if isinstance(stm.exp, ir.Fused) and wide(stm.exp.lam) else [stm]
+    """A map with folds whose elements are parallel inside, or whose updates are sums: as a map, and folds of its
+    results."""
+    e = stm.exp
+    return map_and_folds(stm) if isinstance(e, ir.Fused) and (wide(e.lam) or summed(e.lam)) else [stm]
 
 
 def map_and_folds(stm: ir.Stm) -> list[ir.Stm]:
@@ -159,17 +217,26 @@ class Fission:
     def run(self) -> list[ir.Stm] | None:
         """The statements instead of the map's; None if it cannot be distributed, or it would change nothing."""
         e = self.e
-        if any(isinstance(a.type, AccType) for a in e.arrays):
-            return None
+        if e.accs and not sums_inside(e.lam):
+            return None  # updates at places of their own, or that contend, are best made where their values are
         stms: list[ir.Stm] = []
         for stm in e.lam.stms:
             for s in split(stm):
-                inner = distribute(s) if isinstance(s.exp, ir.Map) and deep(s.exp.lam) else None
+                apart = isinstance(s.exp, ir.Map) and (deep(s.exp.lam) or summed(s.exp.lam))
+                inner = distribute(s) if apart else None
                 stms += [s] if inner is None else inner
         for stm in stms:
             self.bound.update(stm.pat)
+        self.uses = uses_in(stms, e.lam.result)
         asserts: list[ir.Stm] = []
-        for stm in stms:
+        units = _units(stms)
+        for at, unit in enumerate(units):
+            stm = unit[-1]
+            if isinstance(stm.exp, ir.Alias) and stm.exp.atom in self.expanded:
+                self.expanded[stm.pat[0]] = self.expanded[stm.exp.atom]
+                continue
+            if any(v in self.expanded for v in stm.pat):
+                continue  # a part has taken it along
             if isinstance(stm.exp, CHEAP):
                 for v in stm.pat:
                     self.cheap[v] = stm
@@ -178,7 +245,8 @@ class Fission:
                 continue
             if not REGULAR(not any(s in self.bound for v in stm.pat for s in shape_of(v.type))):
                 return None
-            self.group([*asserts, stm], stm.pat)
+            if not self.group([*asserts, *unit], stm.pat, [s for u in units[at + 1 :] for s in u]):
+                return None
             asserts = []
             self.heavy += 1
         if self.heavy < 2 and not any(isinstance(s.exp, ir.WithAcc) for s in self.out):
@@ -187,19 +255,27 @@ class Fission:
         if rest or asserts:
             vars_ = [a for a in dict.fromkeys(rest) if isinstance(a, Var) and a in self.bound]
             self.group(asserts, vars_)
+        names: dict[Atom, Var] = {}
         for v, a in zip(self.stm.pat, e.lam.result, strict=True):
             known = self.expanded.get(a) if isinstance(a, Var) else None
-            if known is not None:
-                self.out.append(ir.Stm((v,), ir.Alias(known)))
-            else:
+            if known is None:
                 self.out.append(ir.Stm((v,), ir.Replicate((e.width,), a)))
-        return self.out
+            elif isinstance(v.type, AccType):
+                names[known] = v
+            else:
+                self.out.append(ir.Stm((v,), ir.Alias(known)))
+        if any(a in names for a in e.arrays):
+            return None  # an accumulator that nothing updates
+        if not names:
+            return self.out
+        return [ir.Stm(tuple([names.get(v, v) for v in s.pat]), s.exp, s.attrs) for s in self.out]
 
     def needed(self, stms: Sequence[ir.Stm], results: Sequence[Var]) -> tuple[list[ir.Stm], list[Var]]:
         """The cheap statements that others need, in order, and the variables of the body that must come in."""
         chosen: dict[ir.Stm, None] = {}
         inputs: dict[Var, None] = {}
-        done: set[Var] = set()
+        made = {v for s in stms for v in s.pat}
+        done: set[Var] = {*made}
 
         def need(v: Var) -> None:
             if v in done or v not in self.bound:
@@ -215,28 +291,66 @@ class Fission:
         for stm in stms:
             for v in ir.stm_free(stm):
                 need(v)
-        made = {v for s in stms for v in s.pat}
         for v in results:
-            if v not in made:
-                need(v)
+            need(v)
         return list(chosen), list(inputs)
 
     def wide_type(self, t: Type) -> Type:
-        return array_of(t, self.e.width)
+        return t if isinstance(t, AccType) else array_of(t, self.e.width)
 
-    def group(self, stms: list[ir.Stm], results: Sequence[Var]) -> None:
-        """A map that does these statements; its results are expanded."""
+    def group(self, stms: list[ir.Stm], results: Sequence[Var], later: Sequence[ir.Stm] = ()) -> bool:
+        """A map that does these statements, and scalar operations of `later` ones; its results are expanded.  False if
+        it is not known which accumulator each result is."""
         last = stms[-1].exp if stms else None
+        if isinstance(last, ir.UpdateAcc):
+            results = _ends(stms)
         if isinstance(last, ir.WithAcc) and self.with_acc(stms, last):
-            return
+            return True
         if isinstance(last, ir.Concat) and len(stms) == 1 and self.concat(stms[0], last):
-            return
+            return True
+        if later:
+            stms, results = self.taken_along(stms, results, later)
         cheap, inputs = self.needed(stms, results)
+        accs = [v for v in inputs if isinstance(v.type, AccType)]
+        if len(accs) > 1:
+            # The results are in the order of these.
+            if isinstance(last, ir.Screma):
+                accs = [a for a in last.arrays if a in accs]
+            elif not isinstance(last, ir.UpdateAcc):
+                return False
+        inputs = [*accs, *[v for v in inputs if v not in accs]]
+        results = sorted(results, key=lambda v: not isinstance(v.type, AccType))
         body = ir.rename(ir.Lambda(tuple(inputs), (*cheap, *stms), tuple(results)))
         pat = tuple([Var(v.name, self.wide_type(v.type)) for v in results])
         arrays = tuple([self.expanded[v] for v in inputs])
         self.out.append(ir.Stm(pat, ir.Map(self.e.width, arrays, body)))
         self.expanded.update(zip(results, pat, strict=True))
+        return True
+
+    def taken_along(
+        self, stms: list[ir.Stm], results: Sequence[Var], later: Sequence[ir.Stm]
+    ) -> tuple[list[ir.Stm], Sequence[Var]]:
+        """The statements and results of a part, with what later statements compute of its scalars, unless more would
+        have to be kept for others then."""
+        known = {*results}
+        chosen: list[ir.Stm] = []
+        for s in later:
+            used = [v for v in ir.stm_free(s) if v in self.bound]
+            if not isinstance(s.exp, ir.Op) or divisor(s.exp) is not None or known.isdisjoint(used):
+                continue
+            if MADE_BEFORE(all(v in known or v in self.expanded or self.is_made(v) for v in used)):
+                chosen.append(s)
+                known.update(s.pat)
+        inside = uses_in(chosen)
+        made = [v for v in (*results, *[v for s in chosen for v in s.pat]) if self.uses.get(v, 0) > inside.get(v, 0)]
+        kept = [v for v in made if v not in self.e.lam.result]
+        return ([*stms, *chosen], made) if chosen and len(kept) <= len(results) else (stms, results)
+
+    def is_made(self, v: Var) -> bool:
+        """Whether a variable follows, by cheap statements, from arrays that are there."""
+        if v not in self.bound or v in self.expanded:
+            return True
+        return v in self.cheap and all(self.is_made(x) for x in ir.stm_free(self.cheap[v]))
 
     def view(self, v: Var) -> bool:
         """A part of each row as a part of the matrix, if that is the same for all rows."""
@@ -305,6 +419,8 @@ class Fission:
         before = stms[:-1]
         probe = [v for v in inner.free() if v not in e.lam.params]
         cheap, inputs = self.needed(before, probe)
+        if any(isinstance(v.type, AccType) for v in inputs):
+            return False
         index, outer_index = Var("i", I64), Var("is", ArrayType(I64, (width,)))
         accs = tuple([Var(p.name, AccType(_acc(p).elem, (width, *_acc(p).shape))) for p in e.lam.params])
         inside = tuple([Var(p.name, a.type) for p, a in zip(e.lam.params, accs, strict=True)])
@@ -322,6 +438,34 @@ class Fission:
         self.out.append(ir.Stm(finals, ir.WithAcc(tuple(arrays), e.op, whole_lam)))
         self.expanded.update(zip(pat, finals, strict=True))
         return True
+
+
+def _units(stms: Sequence[ir.Stm]) -> list[list[ir.Stm]]:
+    """Statements by themselves, but for updates that nothing but cheap statements stand between, which are one."""
+    out: list[list[ir.Stm]] = []
+    updates: list[ir.Stm] = []
+    for s in stms:
+        if isinstance(s.exp, ir.UpdateAcc):
+            if not updates:
+                out.append(updates)
+            else:
+                out.append(out.pop(out.index(updates)))  # after what its operands are made by
+            updates.append(s)
+            continue
+        if not isinstance(s.exp, CHEAP):
+            updates = []
+        out.append([s])
+    return out
+
+
+def _ends(stms: Sequence[ir.Stm]) -> list[Var]:
+    """The accumulators after updates, in the order in which these first name them."""
+    ends: dict[Atom, Var] = {}
+    for s in stms:
+        if isinstance(s.exp, ir.UpdateAcc):
+            start = next((a for a, v in ends.items() if v is s.exp.acc), s.exp.acc)
+            ends[start] = s.pat[0]
+    return list(ends.values())
 
 
 def _acc(p: Var) -> AccType:

@@ -199,7 +199,7 @@ def _on_host(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: lis
 def in_chunks(lo: DeviceLowerer, n: SoacLoop, folds: list[Fold]) -> list[Value]:
     """Reductions, and scans in three passes, over one dimension; see Note [Folds]."""
     chunks = Ref(lo.name("chunks"), I64)
-    lo.emit(kir.Chunks(chunks.name, n.width, ONE))
+    lo.emit(kir.Chunks(chunks.name, n.width, ONE, ONE))
     cells: list[list[View]] = []
     for f in folds:
         row = []

@@ -22,7 +22,9 @@ from futad.flatten.map_versions import Deciding, Note, map_grid
 from futad.flatten.narrow_loops import narrow
 from futad.flatten.sequential import parallel_inside, works
 from futad.flatten.tree_folds import in_iterations
+from futad.flatten.update_sums import sums_first
 from futad.rewrite.choices import Choices
+from futad.rewrite.ranges import is_index
 
 TILE_BYTES = 16 << 10  # of a scan's tile in shared memory
 SCANNED = 96  # bytes of what one scan can carry along
@@ -43,6 +45,7 @@ def scope(lam: Lambda, program: Program) -> Lambda:
 
 
 def _scope(lam: Lambda, d: Deciding) -> Lambda:
+    d.indices.update(s.pat[0] for s in lam.stms if is_index(s.exp))
     return Lambda(lam.params, tuple([_statement(s, d) for s in lam.stms]), lam.result)
 
 
@@ -94,9 +97,13 @@ def _screma(
     found = all_pairs_of(s) if "tiles" not in without else None
     if found is not None and isinstance(found.inner, ir.Map):
         return Grid("tiles", (e.width, found.inner.width, found.fold.width))
-    for way, instead in (("rows-reshaped", prepare.reshaped), ("map-then-folds", fission.split)):
+    ways = (
+        ("rows-reshaped", prepare.reshaped), ("updates-as-sums", lambda x: sums_first(x, d.indices) or [x]),
+        ("map-then-folds", fission.split),
+    )  # fmt: skip
+    for way, instead in ways:
         stms = instead(s) if way not in without else [s]
-        if len(stms) > 1:
+        if len(stms) > 1 or stms[0] is not s:
             return _other(way, stms, s, d)
     if _of_arrays(e):
         stms = [x for y in ir.unfused(s) for x in fission.interchange(y) or [y]]
@@ -113,6 +120,7 @@ def _screma(
 
 WHY = {
     "rows-reshaped": "rows are reshaped outside of the map",
+    "updates-as-sums": "updates of one place are summed first",
     "map-then-folds": "a map in which more is parallel, then folds of its results",
     "folds-by-columns": "folds of columns",
     "folds-of-arrays": "no kernel folds arrays",

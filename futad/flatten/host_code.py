@@ -233,7 +233,7 @@ def _in_shared_memory(
     start = lo.name("bins")
     lo.out.append(ir.Pointer(start, target.elem, target.base.pointer, target.offset))
     blocks = Ref(lo.name("chunks"), I64)
-    lo.emit(kir.Chunks(blocks.name, total, ONE))
+    lo.emit(kir.Chunks(blocks.name, total, ONE, bins))
     with lo.kernel("block") as kernel:
         i = Ref(lo.name("i"), I64)
         with lo.inside("thread"), lo.block() as update:

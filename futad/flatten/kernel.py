@@ -298,11 +298,13 @@ class Zero(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Chunks(Stmt):
-    """Host: declare `name`, into how many parts (one block each) the `count` steps of each of `segments` are cut."""
+    """Host: declare `name`, into how many parts (one block each) the `count` steps of each of `segments` are cut, where
+    each part `ends` with as many updates."""
 
     name: Declared
     count: Expr
     segments: Expr
+    ends: Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,11 @@ from collections.abc import Sequence
 from futad.core import ir as core
 from futad.core.nest import Nest, nest_in
 from futad.core.scalarops import OPS
+from futad.legality import Legality
+from futad.rewrite.dce import effects
+
+LEGAL = Legality("nests", "maps nested perfectly are one, over the product of their widths", fires=False)
+NO_ASSERTION = LEGAL.condition("no assertion between", "it is not asked where the map inside has no elements")
 
 MOST_LEVELS = 4
 CHEAP = 60  # cost of the statements between two maps that every inner point repeats
@@ -19,13 +24,15 @@ def _cheap(stm: core.Stm) -> int | None:
             return OPS[op].cost
         case core.At() | core.Rearrange() | core.Alias() | core.Iota():
             return 1
-        case core.Replicate() | core.Assert():
+        case core.Replicate() | core.Assert():  # an assertion: where a mutant allows it
             return 1
     return None
 
 
 def repeated(stms: Sequence[core.Stm]) -> bool:
     """Whether statements are so cheap that every inner point may repeat them."""
+    if not NO_ASSERTION(not effects(stms)):
+        return False
     costs = [_cheap(s) for s in stms]
     return None not in costs and sum(c for c in costs if c is not None) <= CHEAP
 

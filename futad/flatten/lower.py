@@ -86,6 +86,7 @@ class DeviceLowerer(Lowerer):
         self.products: dict[core.Stm, Product] = {}
         self.layouts: dict[Var, Order] = {}  # of arrays that are not row-major
         self.in_order: dict[str, tuple[Expr, ...]] = {}  # the strides with which their memory is without gaps
+        self.factors: dict[Expr, tuple[Expr, Expr]] = {}  # of numbers that are products
         self.asked: Nest | None = None  # the nest that is lowered at host level, if a schedule asks
         super().__init__(program, target)
         self.forced = known_on_host(program)
@@ -147,6 +148,8 @@ class DeviceLowerer(Lowerer):
             self.line = line_of(stm) or self.line
         destinations = [sc.destinations.get(v) for v in stm.pat]
         values = self.lower(stm, destinations)
+        if isinstance(stm.exp, core.Op) and stm.exp.op == "mul" and isinstance(values[0], Ref):
+            self.factors[values[0]] = self.expr(stm.exp.args[0]), self.expr(stm.exp.args[1])
         for var, value in zip(stm.pat, values, strict=True):
             if self.mode == "host" and isinstance(value, Expr) and var in self.forced and has_load(value):
                 value = self.let(value, var.name)
@@ -189,7 +192,19 @@ class DeviceLowerer(Lowerer):
             values = HANDLERS[core.UpdateAcc](self, stm, e, destinations)
             self.atomic = False
             return values
+        if isinstance(e, core.Op) and e.op == "quot" and e.place is None and (index := self.quotient(e)) is not None:
+            return [self.let(index, stm.pat[0].name)]
         return HANDLERS[type(e)](self, stm, e, destinations)
+
+    def quotient(self, e: core.Op) -> Expr | None:
+        """A loop's variable divided by a factor of the loop's bound, which is not zero then, as an index; None for any
+        other quotient.  Of those that the program has none is given: they have a place, and divide by what may be
+        negative."""
+        i, n = [self.expr(a) for a in e.args]
+        todo = [self.ranges[i.name]] if isinstance(i, Ref) and i.name in self.ranges else []
+        while todo and todo[-1] != n:
+            todo += self.factors.get(todo.pop(), ())
+        return ir.Bin("/", i, n) if todo else None
 
     def on_host(self, lam: core.Lambda, destinations: Sequence[Destination] = ()) -> list[Value]:
         """Lower a scope that stands for a statement."""

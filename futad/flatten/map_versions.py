@@ -31,7 +31,7 @@ from futad.flatten.row_scatter import rows_after
 
 UNKNOWN_INNER = 64  # assumed for an inner width that the host does not know
 ALL = ("loop", "thread", "columns", "parts", "one-scan", "folds", "warp", "block")
-LONG_ROWS = 32  # times as many elements as a thread does at most make a row worth several blocks
+LONG_ROWS = 8  # times as many elements as a thread does at most make a row worth several blocks
 FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
 SMALL_INNER = 8  # inner widths up to here are not worth a block
@@ -67,6 +67,7 @@ class Deciding:
     distributed: bool = False
     by_threads: frozenset[Stm] = field(default=frozenset())
     notes: dict[Stm, Note] | None = None  # of each statement, where a schedule is asked for
+    indices: set[Var] = field(default_factory=set)  # arrays of 0, 1, and so on
 
     def instead(self, stms: Sequence[Stm], s: Stm, params: tuple[Var, ...] = ()) -> Lambda:
         """Other statements that bind what a statement binds, decided."""
@@ -110,7 +111,7 @@ def map_grid(s: Stm, e: ir.Mapping, d: Deciding, without: frozenset[str], why: d
         why |= dict.fromkeys(ALL, "each thread has a part of a column")
     elif d.cut_up and wide:
         why |= dict.fromkeys(ALL, "its rows are cut into parts, a block each")
-    if apart is not None and "no_outer" in modes:
+    if apart is not None and ("no_outer" in modes or not when):
         return grid(apart, work=work)
     if not modes.isdisjoint(("only_intra", "no_outer")) and "no_intra" not in modes:
         only = grid(*_by_blocks(space))
@@ -182,7 +183,8 @@ Part = tuple[Version | None, str, tuple[ir.Atoms, ...]]
 
 def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Part:
     """The map distributed over its body's statements, None if that is not possible or there is no need."""
-    if not fission.deep(nest.body) and not _long_elements(nest.body):
+    deep = fission.deep(nest.body) or _long_elements(nest.body)
+    if not deep and not fission.summed(nest.body):
         return None, "", ()
     tiled = "tiles" not in without
     whole = all_pairs_of(s) if tiled else None
@@ -196,7 +198,9 @@ def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Pa
         terms = [*(["BLOCK_INNER"] if loops else []), *(["work"] if work else [])]  # loops are long
         return Version("distributed", body=d.instead(stms, s)), f"{MANY} && {' + '.join(terms)} < BLOCK_INNER", work
     found = segments.as_one_sort(s) or fission.distribute(s)
-    return (Version("distributed", body=d.instead(found, s)) if found is not None else None), MANY, ()
+    # However many threads there are, those that update one place wait for each other.
+    when = MANY if deep else ""
+    return (Version("distributed", body=d.instead(found, s)) if found is not None else None), when, ()
 
 
 def _rows_after(s: Stm, e: ir.Mapping, d: Deciding) -> Part:
@@ -248,7 +252,8 @@ def _by_columns(s: Stm, nest: Nest, d: Deciding) -> Version | None:
     count, size = Var("parts", I64), Var("part", I64)
     stms = segments.in_parts(rows, count, size, columns=True)
     parts = frozenset([x for x in stms if isinstance(x.exp, ir.Map) and x.pat[0] not in s.pat])
-    return Version("columns", LARGE, replace(d, cut_up=True, by_threads=parts).instead(stms, s, (count, size)))
+    body = replace(d, cut_up=True, by_threads=parts).instead(stms, s, (count, size))
+    return Version("columns", f"{LARGE} || {FEW_LONG}", body)
 
 
 __all__ = ["Deciding", "map_grid"]

@@ -227,7 +227,7 @@ class _Versions:
             assert width is not None
             if v.level == "parts":
                 chunks = Ref(lo.name("chunks"), I64)
-                lo.emit(kir.Chunks(chunks.name, width, self.total))
+                lo.emit(kir.Chunks(chunks.name, width, self.total, ONE))
                 lo.bind(count, chunks)
             else:
                 some = ir.Scalar("max", (self.total, ONE), I64, I64)
@@ -239,7 +239,8 @@ class _Versions:
         if v.level not in ("parts", "one-scan"):
             self.in_place(body)
             return
-        for x, out in zip(lo.on_host(body, outs), made, strict=True):
+        values = [x for x in lo.on_host(body, outs) if not isinstance(x, Acc)]
+        for x, out in zip(values, made, strict=True):
             assert isinstance(x, View)
             lo.copy(out, dense_view(x.base, out.shape, x.offset) if v.level == "one-scan" else x)
 

@@ -162,40 +162,72 @@ def reshaped(s: Stm) -> list[Stm]:
 
 
 def _rows_added(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list[Stm]:
-    """Rows that a map makes only to be added to an accumulator are added element by element."""
-    uses = uses_in(stms)
-    made: dict[Atom, int] = {
-        s.pat[0]: at for at, s in enumerate(stms) if len(s.pat) == 1 and isinstance(s.exp, ir.Map | ir.Replicate)
-    }
-    gone: set[int] = set()
-    out: list[Stm] = []
+    """Rows that a map makes only to be added to accumulators are added element by element."""
+    users: dict[Atom, list[int]] = {}
     for at, s in enumerate(stms):
-        e = s.exp
-        before = made.get(e.value, -1) if isinstance(e, ir.UpdateAcc) else -1
-        m = stms[before] if before >= 0 else None
-        if m is None or uses.get(m.pat[0], 0) != 1 or m.pat[0] in result or not _of_scalars(m.pat[0].type):
-            out.append(s)
-            continue
-        if not _unconsumed(list(ir.stm_free(m)), stms, before, at, alias):
-            out.append(s)
-            continue
-        x = m.exp
-        if isinstance(x, ir.Replicate):
-            x = ir.Map(x.shape[0], (), Lambda((), (), (x.value,)))
-        assert isinstance(e, ir.UpdateAcc) and isinstance(x, ir.Map)
-        lam = x.lam
-        if any(isinstance(a.type, AccType) for a in x.arrays):
-            out.append(s)
+        for v in ir.stm_free(s):
+            users.setdefault(v, []).append(at)
+    instead: dict[int, list[Stm]] = {}
+    for first, m in enumerate(stms):
+        added = _adders(stms, first, users, result)
+        if not added or not _unconsumed(list(ir.stm_free(m)), stms, first, max(added), alias):
             continue
         LEGAL.fired()
-        gone.add(id(m))
-        acc, i, new, places = (Var("acc", e.acc.type), Var("i", I64), Var("acc", e.acc.type),
-                               Var("is", ArrayType(I64, (x.width,))))  # fmt: skip
-        update = Stm((new,), ir.UpdateAcc(acc, (*e.index, i), lam.result[0]))
-        body = ir.rename(Lambda((acc, i, *lam.params), (*lam.stms, update), (new,)))
-        out.append(Stm((places,), ir.Iota(x.width, Const(I64, 0), Const(I64, 1))))
-        out.append(Stm(s.pat, ir.Map(x.width, (e.acc, places, *x.arrays), body), s.attrs))
-    return [s for s in out if id(s) not in gone]
+        instead |= {at: [] for at in (first, *added)}
+        places = {a: at for at, a in enumerate(result)}  # accumulators stay in the scope's order
+        pairs = zip([stms[at] for at in added], _rows_made(m).lam.result, strict=True)
+        ordered = sorted(pairs, key=lambda pair: places.get(pair[0].pat[0], len(places)))
+        instead[max(added)] = _adding(_rows_made(m), ordered)
+    return [x for at, s in enumerate(stms) for x in instead.get(at, [s])]
+
+
+def _adders(stms: list[Stm], first: int, users: Mapping[Atom, list[int]], result: Sequence[Atom]) -> list[int]:
+    """Where the rows that a statement makes are added, each once, to accumulators that all are there where the last one
+    is; nowhere if anything else is done with a row."""
+    m = stms[first]
+    if not isinstance(m.exp, ir.Map | ir.Replicate) or not all(_of_scalars(v.type) for v in m.pat):
+        return []
+    if any(isinstance(a.type, AccType) for a in m.exp.operands()):
+        return []
+    if any(v in result or len(users.get(v, ())) != 1 for v in m.pat):
+        return []
+    added = [users[v][0] for v in m.pat]
+    for at, v in zip(added, m.pat, strict=True):
+        e = stms[at].exp
+        if not isinstance(e, ir.UpdateAcc) or e.value is not v:
+            return []
+        if any(user <= max(added, default=0) for user in users.get(stms[at].pat[0], ())):
+            return []  # the accumulator is wanted before
+    return added
+
+
+def _rows_made(m: Stm) -> ir.Map:
+    """The map that makes rows."""
+    x = m.exp
+    if isinstance(x, ir.Replicate):
+        return ir.Map(x.shape[0], (), Lambda((), (), (x.value,)))
+    assert isinstance(x, ir.Map)
+    return x
+
+
+def _adding(x: ir.Map, updates: Sequence[tuple[Stm, Atom]]) -> list[Stm]:
+    """A map that adds the elements that `x` makes, each given with how its row is added."""
+    i, places = Var("i", I64), Var("is", ArrayType(I64, (x.width,)))
+    accs: list[Var] = []
+    ends: list[Var] = []
+    given: list[Atom] = []
+    body = list(x.lam.stms)
+    for u, r in updates:
+        e = u.exp
+        assert isinstance(e, ir.UpdateAcc)
+        given.append(e.acc)
+        accs.append(Var("acc", e.acc.type))
+        ends.append(Var("acc", e.acc.type))
+        body.append(Stm((ends[-1],), ir.UpdateAcc(accs[-1], (*e.index, i), r)))
+    lam = ir.rename(Lambda((*accs, i, *x.lam.params), tuple(body), tuple(ends)))
+    whole = ir.Map(x.width, (*given, places, *x.arrays), lam)
+    pat = tuple([u.pat[0] for u, _ in updates])
+    return [Stm((places,), ir.Iota(x.width, Const(I64, 0), Const(I64, 1))), Stm(pat, whole)]
 
 
 def _of_scalars(t: Type) -> bool:

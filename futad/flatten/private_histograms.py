@@ -108,7 +108,7 @@ def in_shared_memory(
     with lo.block() as body:
         bins, targets = made.targets()
         blocks = Ref(lo.name("chunks"), I64)
-        lo.emit(kir.Chunks(blocks.name, total, ONE))
+        lo.emit(kir.Chunks(blocks.name, total, ONE, made.total))
         i = Ref(lo.name("i"), I64)
         with lo.kernel("block") as kernel:
             with lo.inside("thread"), lo.block() as update:
@@ -145,7 +145,7 @@ def rows_in_shared_memory(
     with lo.block() as body:
         bins, targets = made.targets()
         blocks = Ref(lo.name("chunks"), I64)
-        lo.emit(kir.Chunks(blocks.name, ir.mul(n.width, width), ONE))
+        lo.emit(kir.Chunks(blocks.name, ir.mul(n.width, width), ONE, made.total))
         with lo.kernel("block") as kernel:
             first = _before(lo, n, u, staged)
             update = _update(lo, n, u, staged, made)

@@ -82,8 +82,9 @@ def rows_of(stm: Stm, nest: Nest) -> Rows | None:
     found = Rows(stm, nest, [stm.exp, *nest.maps], stms[:at], folds[0], fold, stms[at + 1 :])
     if found.width in nest.bound or not all(isinstance(s.exp, CHEAP) for s in (*nest.before, *found.before)):
         return None
-    types = [v.type for s in (stm, found.fold) for v in ir.stm_free(s)]
-    if any(isinstance(t, AccType) for t in types) or any(isinstance(p.type, AccType) for p in nest.body.params):
+    if any(isinstance(v.type, AccType) for s in (*found.before, found.fold) for v in ir.stm_free(s)):
+        return None  # only what follows may add rows' folds to accumulators
+    if found.scans and found.exp.accs + sum(isinstance(v.type, AccType) for v in stm.pat):
         return None
     if not _simple(found, nest.bound):
         return None

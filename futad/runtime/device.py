@@ -38,13 +38,14 @@ class Thresholds(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What launches are planned by: threads of a block (of independent threads, of warps, one that works together)
-    and blocks of a grid, at most; elements a block should have to fold; bytes of memory that the threads of one launch
-    may have for themselves."""
+    and blocks of a grid, at most; `busy` blocks keep all processors at work, each of which has `chunk` elements of a
+    longer fold; bytes of memory that the threads of one launch may have for themselves."""
 
     thread_block: int
     warp_block: int
     fold_block: int
     blocks: int
+    busy: int
     chunk: int
     scratch: int
     thresholds: Thresholds
@@ -54,10 +55,22 @@ class Limits:
 def card_limits(processors: int) -> Limits:
     """Those of a card with so many multiprocessors."""
     thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 16384, 1 << 24)
-    return Limits(128, 128, 256, 16 * processors, 4096, 1 << 30, thresholds)
+    return Limits(128, 128, 256, 16 * processors, 4 * processors, 4096, 1 << 30, thresholds)
 
 
 TILE_THREADS = 256  # of flatten/kernel.py
+ENDS = 4  # times as many elements as there is to do at the end of a part make it worth while
+
+
+def chunks(limits: Limits, count: int, segments: int, ends: int = 1) -> int:
+    """Into how many parts, one a block, to cut each of some folds of so many elements.  `ends`: updates that a part
+    makes at its end.  While blocks are few, parts are as short as one element a thread: what a thread does one after
+    the other takes longer than the parts' results take to be combined."""
+    segments = max(1, segments)
+    least = max(limits.fold_block, ENDS * ends)
+    short = min(limits.busy // segments, -(-count // least))
+    long = -(-count // max(limits.chunk, least))
+    return max(1, min(limits.blocks // segments, max(short, long)))
 
 
 def grid(limits: Limits, kind: str, units: int, inner: int) -> tuple[int, int]:
@@ -323,7 +336,7 @@ class EmulatedDevice:
     heap: int | None = None
     model = "emulated"
     looks_up = False  # whether kernels look up their accesses to memory (`checked.py`)
-    limits = Limits(32, 64, 32, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 2, 1024, 1 << 62))
+    limits = Limits(32, 64, 32, 4, 4, 64, 1 << 26, Thresholds(8, 512, 256, 64, 2, 2, 1024, 1 << 62))
 
     def __init__(
         self,

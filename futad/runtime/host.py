@@ -17,7 +17,7 @@ from futad.core.types import Prim
 from futad.errors import InternalError, OutOfMemory
 from futad.runtime.arena import Arena, bytes_text
 from futad.runtime.counts import Counts
-from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, grid
+from futad.runtime.device import Device, Frame, Posted, Product, Thresholds, chunks, grid
 from futad.runtime.devicereports import DeviceReports, host_scalar
 from futad.runtime.ffi import MEMORY, failure
 from futad.runtime.graph_capture import MOST_NODES, Recording, Step
@@ -182,9 +182,9 @@ class Runtime:
 
     # -- launches
 
-    def chunks(self, count: int, segments: int) -> int:
-        """Into how many parts to cut each of some folds of so many elements."""
-        return max(1, min(self.limits.blocks // max(1, segments), -(-count // self.limits.chunk)))
+    def chunks(self, count: int, segments: int, ends: int) -> int:
+        """Into how many parts to cut each of some folds (`runtime/device.py`)."""
+        return chunks(self.limits, count, segments, ends)
 
     def launch(self, number: int, units: int, inner: int, args: Sequence[Any], counts: Sequence[int]) -> None:
         if units <= 0:
