@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -90,11 +91,20 @@ def _platform_index(s: Site) -> Value:
     return Value(s.const((fits or [i for i, names in enumerate(platforms) if names is None])[0]), (), ())
 
 
+def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
+    """How many of a scan's operands are constants of it, and how many are carried on: the first ones, in this order.
+    JAX tells these numbers up to 0.10, from 0.11 on a tree `ft_in` of the operands by kind."""
+    if "ft_in" in params:
+        consts, carried_on, _ = [len(list(part)) for part in params["ft_in"].update(list(range(operands))).unpack()]
+        return consts, carried_on
+    return params["num_consts"], params["num_carry"]
+
+
 @rule("scan")
 def _scan(s: Site, *args: Value) -> list[Value]:
     """A loop, or a map if nothing is carried.  What is put out goes into arrays made before."""
     p, b = s.params, s.b
-    nc, nk = p["num_consts"], p["num_carry"]
+    nc, nk = scan_counts(p, len(args))
     length, closed, back = s.importer.size(p["length"]), p["jaxpr"], p["reverse"]
     consts, init, xs = args[:nc], args[nc : nc + nk], args[nc + nk :]
 
