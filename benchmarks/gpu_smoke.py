@@ -65,7 +65,7 @@ def reduce_scan_histogram(backend: str) -> None:
 @smoke
 def capture_and_replay(backend: str) -> None:
     program = futad.compile(STEPS, backend=backend)
-    xs = np.linspace(0, 1, 5000)
+    xs = np.linspace(0, 1, 50_000)  # too wide for one block to do all steps
     for _ in range(6):
         near(program.steps(6, xs), steps(6, xs))
     assert runtime(program).counts.replayed == 1, "the call was not replayed"

@@ -271,9 +271,10 @@ static const XLA_FFI_ByteSpan *attribute(const XLA_FFI_CallFrame *frame, const c
 }
 
 XLA_FFI_Error *futad_xla_call(XLA_FFI_CallFrame *frame) {
-  XLA_FFI_Extension_Base *const extension = frame->extension_start;
-  if (extension && extension->type == XLA_FFI_Extension_Metadata) {
-    XLA_FFI_Metadata *const told = ((XLA_FFI_Metadata_Extension *)extension)->metadata;
+  // The type of `extension_start` has another name from JAX 0.11 on.
+  XLA_FFI_Metadata_Extension *const extension = (XLA_FFI_Metadata_Extension *)frame->extension_start;
+  if (extension && extension->extension_base.type == XLA_FFI_Extension_Metadata) {
+    XLA_FFI_Metadata *const told = extension->metadata;
     told->api_version.major_version = XLA_FFI_API_MAJOR;
     told->api_version.minor_version = XLA_FFI_API_MINOR;
     told->traits = 0;

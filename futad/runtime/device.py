@@ -54,7 +54,7 @@ class Limits:
 
 def card_limits(processors: int) -> Limits:
     """Those of a card with so many multiprocessors."""
-    thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 16384, 1 << 24)
+    thresholds = Thresholds(32, 64 * 1024, 1024, 1024, processors, 32, 6144, 1 << 24)
     return Limits(128, 128, 256, 16 * processors, 4 * processors, 4096, 1 << 30, thresholds)
 
 
