@@ -1,7 +1,7 @@
 """Figures of the pages from stored measurements: the chart and the table of README.md, the tables of
 docs/performance.md.
 
-    python benchmarks/everyday.py --threads 2 --rounds 3 --json benchmarks/results/everyday.json
+    python benchmarks/everyday.py --threads 2 --json benchmarks/results/everyday.json
     python benchmarks/cpu.py --threads 2 --middle --json benchmarks/results/cpu.json
     python benchmarks/figures.py [--check]
 

@@ -19,6 +19,12 @@ from collections.abc import Callable
 
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.legality import Legality
+
+LEGAL = Legality(
+    "customs-by-order", "derivatives that functions bring go where no derivative looks at them", fires=False
+)
+ORDER_ZERO = LEGAL.condition("not differentiated", "the function is differentiated where its derivative was given")
 
 MOST = 8  # orders that are told apart
 Order = tuple[float, bool]  # how often a scope is differentiated, and whether forward mode is among them
@@ -89,20 +95,21 @@ def _kept(lam: ir.Lambda, order: Order) -> ir.Lambda:
     changed = False
     for s in lam.stms:
         e = s.exp
-        if order[0] == 0 and isinstance(e, ir.WithVjp | ir.WithJvp):
+        if isinstance(e, ir.WithVjp | ir.WithJvp) and ORDER_ZERO(order[0] == 0):
             results = b.inline(_kept(e.lam, order), e.args)
             b.extend([ir.Stm((v,), ir.Alias(a)) for v, a in zip(s.pat, results, strict=True)])
             changed = True
             continue
-        old = list(e.lambdas())
-        new = [_kept(f, o) for f, o in zip(old, _inside(e, order), strict=True)]
-        if all(x is y for x, y in zip(old, new, strict=True)):
-            b.add(s)
-            continue
-        it = iter(new)
-        b.add(ir.Stm(s.pat, e.rebuild(lambda a: a, lambda _, it=it: next(it)), s.attrs))  # type: ignore[misc]
-        changed = True
+        kept = _scopes_kept(s, order)
+        changed |= kept is not s
+        b.add(kept)
     return ir.Lambda(lam.params, tuple(b.stms), lam.result) if changed else lam
+
+
+def _scopes_kept(s: ir.Stm, order: Order) -> ir.Stm:
+    """A statement of a scope of that order with what derivatives look at; the same object if that is all."""
+    inside = iter(_inside(s.exp, order))
+    return ir.map_scopes(s, lambda f: _kept(f, next(inside)))
 
 
 __all__ = ["customs_by_order"]

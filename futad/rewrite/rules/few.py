@@ -27,8 +27,9 @@ def few_elements(stm: Stm, ctx: Context) -> Result:
     n = e.width.value if type(e.width) is Const else 0
     if ctx.differentiates or not 0 < n <= FEW or e.scans or e.accs:
         return None
-    given = [ctx.exp(a) for a in e.arrays]
-    if not given or not all(type(d) is ir.ArrayLit and isinstance(d.elems[0].type, Prim) for d in given):
+    literals = [d for a in e.arrays if isinstance(d := ctx.exp(a), ir.ArrayLit)]
+    given = [d.elems for d in literals if isinstance(d.elems[0].type, Prim)]
+    if not given or len(given) != len(e.arrays):
         return None
     lams: list[Lambda] = [*([] if e.mapper is None else [e.mapper]), *[f.lam for f in e.reduces]]
     if n * sum([len(lam.stms) for lam in lams]) > MOST or not all(type(s.exp) is ir.Op for f in lams for s in f.stms):
@@ -40,7 +41,7 @@ def few_elements(stm: Stm, ctx: Context) -> Result:
         out.extend(copy.stms(lam.stms))
         return tuple([copy.atom(a) for a in lam.result])
 
-    rows = list(zip(*[d.elems for d in given], strict=True))  # type: ignore[union-attr]
+    rows = list(zip(*given, strict=True))
     if e.mapper is not None:
         rows = [applied(e.mapper, row) for row in rows]
     folded: list[Atom] = []
