@@ -92,3 +92,11 @@ def test_what_is_found(tmp_path: Path, text: str, circle: bool, pair: bool) -> N
     graph = dependencies(tmp_path / "futad")
     assert circles(graph) == ({("futad.a.m", "futad.b.n")} if circle else set())
     assert folders(graph) == ({("a", "b")} if pair else set())
+
+
+def test_files_are_short() -> None:
+    """Of the compiler and its tests and benchmarks; one past the limit is asking to be two."""
+    root = ROOT.parent
+    long = {str(p.relative_to(root)): n for folder in ("futad", "tests", "benchmarks", "examples")
+            for p in sorted((root / folder).rglob("*.py")) if (n := len(p.read_text().splitlines())) > 600}  # fmt: skip
+    assert long == {}

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from futad.ad.history.rerun import Rerun, Step, either, looped, once, push
+from futad.ad.history.rerun import Rerun, Step, either, iterations, looped, once, push
 from futad.ad.history.split import Plan, split, states, while_
 from futad.ad.history.stack import Layout, Room
-from futad.ad.inverse.points import iterations
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, Atom, Prim, Var, i64

@@ -233,6 +233,22 @@ def run(b: Builder, step: Step, at: Atom, count: Atom, state: Sequence[Atom]) ->
     return looped(b, ir.For(count, tuple(state), ir.Lambda((i, *own), tuple(inner.stms), out)))
 
 
+def iterations(
+    b: Builder, loop: ir.Loop, at: Atom, count: Atom, own: Sequence[Atom], attrs: tuple[Any, ...] = ()
+) -> Sequence[Atom]:
+    """The variables after `count` iterations of a loop whose first parameter is its index, from `at` on."""
+    i = Var("i", I64)
+    params = fresh_like(loop.variables)
+    inner = Builder()
+    index = loop.body.params[0].type
+    assert isinstance(index, Prim)
+    out = inner.inline(loop.body, [inner.convert(index, inner.op("add", at, i)), *params])
+    lam = ir.Lambda((i, *params), tuple(inner.stms), out)
+    pat = fresh_like(params)
+    b.add(ir.Stm(pat, ir.For(count, tuple(own), lam), attrs))
+    return pat
+
+
 def looped(b: Builder, loop: ir.Exp) -> list[Atom]:
     """Emit a loop; its results."""
     assert isinstance(loop, ir.Loop)

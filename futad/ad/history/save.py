@@ -13,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
 from futad.ad.inverse import lost_bits
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
 from futad.ad.inverse.kept import exposed
-from futad.ad.inverse.points import Points
 from futad.ad.inverse.returned import Returns, place_of
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.inverse.underway import Underway, added, weights_of, zero_of
@@ -44,6 +43,9 @@ from futad.core.types import (
     shape_of,
 )
 from futad.errors import Span
+
+if TYPE_CHECKING:
+    from futad.ad.history.points import Points
 
 SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
 ON_THE_WAY = LEGAL.condition("compared on the way", "a loop that magnifies, then forgets comes back all the same")

@@ -16,12 +16,12 @@ from futad.ad.emit import reexecution
 from futad.ad.history import descent, leaves, rerun
 from futad.ad.history.final import noted
 from futad.ad.history.leaves import LEAF
+from futad.ad.history.points import kept as kept_states
 from futad.ad.history.rerun import Rerun, Step
 from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, convert, counting, varying, ways_of
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
-from futad.ad.inverse.points import kept as kept_states
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
@@ -398,7 +398,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         if rounded and not s.widths and not grown:
             memory = _memory(s, before, stm)
             again = None if memory is not None else _again(s, stm, [kept[k] for k in rounded], kept)
-            _with_points(s, before, emitted.attrs, pat, exp, {k: restores[k] for k in rounded}, memory, again)
+            _with_points(s, before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
             s.replace(emitted, before.stms)
             return {kept[k]: r for k, r in restores.items()}
         new = ir.Stm(pat, exp, emitted.attrs)
@@ -420,13 +420,13 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
 
 
 def _with_points(
-    s: Scope, b: Builder, attrs: tuple[Any, ...], pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
+    s: Scope, b: Builder, emitted: ir.Stm, pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
     memory: tuple[Atom, Atom] | None, again: tuple[ir.For, list[int]] | None,
 ) -> None:  # fmt: skip
     """The forward sweep of a loop that is undone with round-off, with points of return."""
     step, which = (None, list(rounded)) if again is None else again
     n = iterations_as_i64(b, loop.bound)
-    points = kept_states(b, attrs, pat, loop, which, n, memory and memory[0], step)
+    points = kept_states(b, emitted, pat, loop, which, n, memory and memory[0], step)
     for k, restore in rounded.items():
         restore.points, restore.row = points, k
 

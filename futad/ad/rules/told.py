@@ -7,13 +7,13 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from futad.ad.history.leaves import LEAF
+from futad.ad.history.points import Points
 from futad.ad.history.save import Restore
-from futad.ad.inverse.points import Points
 from futad.core import ir
 from futad.core.budget import Budget, place_of
 from futad.core.builder import Builder
 from futad.core.measures import bits_of
-from futad.core.types import I64, ONE, ZERO, Atom, Const, elem_of, i64
+from futad.core.types import I64, ZERO, Atom, Const, elem_of, i64
 
 if TYPE_CHECKING:
     from futad.ad.reverse import Scope
@@ -36,10 +36,9 @@ def told(
     facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, state, *inverse_of(s, stm, undone))
     numbers: dict[str, Atom] = {"iterations": iterations_as_i64(s.b, bound)}
     if points is not None:
-        states = reduce(lambda x, y: s.b.op("mul", x, s.b.op("max", y, ONE)), points.states)
-        many = [s.b.op("select", s.b.op("lt", ONE, y), y, ZERO) for y in points.states[1:]]
-        kept = reduce(lambda x, y: s.b.op("add", x, y), many, points.number)
-        numbers |= {"points": states, "held": s.b.op("mul", kept, points.size)}
+        numbers |= {"points": points.number, "held": points.held(s.b)}
+        if points.runs is not None:
+            numbers["runs"] = points.runs
     if bits:
         numbers["held"] = reduce(lambda x, y: s.b.op("add", x, y), [x.held(s.b) for x in bits])
         numbers["whole"] = reduce(lambda x, y: s.b.op("add", x, y), [x.top for x in bits])
