@@ -78,7 +78,8 @@ def test_nothing_is_kept_but_where_the_loop_begins(kept: Any, name: str) -> None
     inside = {"loop of its own": 24, "inner loop": 8}.get(name, 0)  # what an iteration keeps while it is reversed
     for n in (2, 5, 9):  # longer loops of these bodies lose digits
         _, room = kept(program(name), "undone", n, 0.2, 0.4)
-        assert room <= 8 * 3 + inside * n
+        place = 8 * n if name == "inner loop" else 0  # of the state that it is undone from
+        assert room <= 8 * 4 + inside * n + place
         _, much = kept(program(name), "plain", n, 0.2, 0.4)
         assert much >= (8 + inside) * n
 
@@ -143,7 +144,7 @@ def test_integers_are_undone_without_an_option(kept: Any) -> None:
     text += "\nentry reverse (n: i64) (a: f64) = vjp (f n) a 1"
     (got,), room = kept(text, "reverse", 50, 0.7)
     (want,), much = kept(text.replace(" vjp", " #[reversible(false)] vjp"), "reverse", 50, 0.7)
-    assert got == want and room <= 8 and much == 50 * 8
+    assert got == want and room <= 8 + 8 and much == 50 * 8  # the state and its place
 
 
 @pytest.mark.slow
