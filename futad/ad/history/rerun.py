@@ -25,9 +25,9 @@ from typing import Any
 
 from futad.ad.emit import fresh_like, reexecution
 from futad.ad.history.dependence import iterations_of
-from futad.ad.history.save import counted, varying
 from futad.ad.history.split import Plan, split, while_
 from futad.ad.history.stack import Layout, Room
+from futad.ad.history.variables import counted, varying
 from futad.ad.tidy.live import live
 from futad.ad.tidy.without_accumulators import strip_stm
 from futad.core import ir

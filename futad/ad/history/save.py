@@ -13,10 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from futad.ad.history.dependence import iterations_of
+from futad.ad.history.points import Points
 from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
+from futad.ad.history.variables import convert, counted
 from futad.ad.inverse import lost_bits
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
 from futad.ad.inverse.kept import exposed
@@ -43,9 +45,6 @@ from futad.core.types import (
     shape_of,
 )
 from futad.errors import Span
-
-if TYPE_CHECKING:
-    from futad.ad.history.points import Points
 
 SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
 ON_THE_WAY = LEGAL.condition("compared on the way", "a loop that magnifies, then forgets comes back all the same")
@@ -89,17 +88,6 @@ class Undo:
     why: dict[str, str] | None = None
     functions: lost_bits.Functions | None = None
     places: Mapping[Var, ir.Stm] = field(default_factory=dict)
-
-
-def varying(some: Sequence[Var], params: Sequence[Var]) -> list[int]:
-    """The positions among loop variables of the sizes that `some` of them have."""
-    own = {p: q for q, p in enumerate(params)}
-    return sorted({own[n] for x in some for n in shape_of(x.type) if isinstance(n, Var) and n in own})
-
-
-def convert(b: Builder, t: Type, a: Atom) -> Atom:
-    assert isinstance(t, Prim)
-    return b.convert(t, a)
 
 
 def _lead(loop: ir.Loop) -> Sequence[Var]:
@@ -386,20 +374,6 @@ class Inverse:
             return self.done[b][self.way.group.index(q)]
 
         return begin
-
-
-def counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
-    """A variable that is `start` and goes up by `step`."""
-
-    def begin(b: Builder, iteration: Atom, after: Var) -> Atom:
-        assert isinstance(start.type, Prim)
-        by = b.convert(start.type, iteration)
-        if step != 1:
-            unsigned = start.type.kind == "uint"
-            by = b.op("mul", by, Const(start.type, step % (1 << start.type.bits) if unsigned else step))
-        return by if isinstance(start, Const) and start.value == 0 else b.op("add", start, by)
-
-    return begin
 
 
 # --- changing sizes ------------------------------------------------------------------------------------------------

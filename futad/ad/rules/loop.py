@@ -18,10 +18,11 @@ from futad.ad.history.final import noted
 from futad.ad.history.leaves import LEAF
 from futad.ad.history.points import kept as kept_states
 from futad.ad.history.rerun import Rerun, Step
-from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, convert, counting, varying, ways_of
+from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, counting, ways_of
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
+from futad.ad.history.variables import convert, varying
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
