@@ -1,6 +1,7 @@
 """Functions of futad's own library (`futad/library/`) in imported programs, with the derivatives that these declare.
 
-A function is compiled from source once; its core IR is kept as text, as the front end takes longer than all else here.
+A function is compiled from source once; its core IR is kept as text, as the front end takes longer than all else here,
+and checks all functions for one of them.
 """
 
 from __future__ import annotations
@@ -12,20 +13,25 @@ from futad import __version__, cache
 from futad.backend.aot_cache import own_files
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.calls import reached
 from futad.core.parse import parse_program
 from futad.core.text import Printer
 from futad.core.types import Atom, Prim
 from futad.pipeline import compile_program
 
-_MATRIX, _VECTOR = " (a: [n][n]{t}): [n][n]{t} = {f} a", " (a: [n][n]{t}) (b: [n]{t}): [n]{t} = {f} a b"
-_LU = " (a: [n][n]{t}): ([n][n]{t}, [n]i64, [n]i64) = {f} a"
-_COLUMNS = " [m] (a: [n][n]{t}) (b: [n][m]{t}): [n][m]{t} = {f} a b"
+_MATRIX, _VECTOR = "(a: [n][n]{t}): [n][n]{t} = la.{f} a", "(a: [n][n]{t}) (b: [n]{t}): [n]{t} = la.{f} a b"
+_COLUMNS = "[m] (a: [n][n]{t}) (b: [n][m]{t}): [n][m]{t} = la.{f} a b"
+_SOLVERS = ("solve_lower", "solve_lower_t", "solve_upper", "solve_upper_t")
+FUNCTIONS = {
+    "cholesky": _MATRIX, "lu_exchanges": "(a: [n][n]{t}): ([n][n]{t}, [n]i64, [n]i64) = la.{f} a",
+    **dict.fromkeys(_SOLVERS, _VECTOR), **{f"{f}_many": _COLUMNS for f in _SOLVERS},
+}  # fmt: skip
 
 
 def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[Atom]) -> list[Atom]:
     """The results of a function of `futad/linalg` over floats of type `t`: of a matrix; of a matrix and a vector; of a
     matrix and columns, if its name ends in `_many`.  `sizes`: n, and of columns how many."""
-    lam = _function(name, t.name, len(args)).body
+    lam = _function(name, t.name).body
     copy = ir.Renamer(dict(zip(lam.params, [*sizes, *args], strict=True)))
     for s in lam.stms:
         b.add(copy.stm(s))
@@ -33,16 +39,26 @@ def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[A
 
 
 @functools.cache
-def _function(name: str, t: str, arguments: int) -> ir.Fun:
-    two = _COLUMNS if name.endswith("_many") else _VECTOR
-    kind = _LU if name == "lu_exchanges" else _MATRIX if arguments == 1 else two
-    text = f'import "futad/linalg"\nmodule la = mk_linalg {t}\nentry {name} [n]{kind.format(t=t, f=f"la.{name}")}\n'
-    kept = f"{(key := cache.digest(text, __version__, *own_files()))[:2]}/{key}.core"
+def _function(name: str, t: str) -> ir.Fun:
+    kept = f"{(key := cache.digest(name, _source(t), __version__, *own_files()))[:2]}/{key}.core"
     found = cache.read(kept)
     if found is None:
-        from futad.source import compile_text
-
-        made = compile_program(compile_text(text, name), stop_after="inline")
-        found = Printer(counted=True).program(made).encode()
+        whole = _lowered(t)
+        one = ir.Program({f: whole.funs[f] for f in reached(whole, [name])}, name)
+        apart = parse_program(Printer(counted=True).program(one))  # passes may change what they are given
+        found = Printer(counted=True).program(compile_program(apart, stop_after="inline")).encode()
         cache.write(kept, found)
     return parse_program(found.decode()).funs[name]
+
+
+def _source(t: str) -> str:
+    entries = [f"entry {f} [n] {rest.format(t=t, f=f)}\n" for f, rest in FUNCTIONS.items()]
+    return f'import "futad/linalg"\nmodule la = mk_linalg {t}\n{"".join(entries)}'
+
+
+@functools.cache
+def _lowered(t: str) -> ir.Program:
+    """All functions, as checking the library takes longer than any of them."""
+    from futad.source import compile_text
+
+    return compile_text(_source(t), "linalg")
