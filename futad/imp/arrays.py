@@ -208,12 +208,16 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, destinations: list[Desti
 
 def transposed(lo: Lowerer, var: Var, e: core.MatMul) -> View | None:
     """Memory by columns for a product that is used for nothing but its transpose, which then is no copy; None if it is
-    used otherwise, or its right factor is packed for rows."""
+    used otherwise, or so that a view does, or its right factor is packed for rows."""
     sc = lo.scopes[-1]
     if not lo.target.builds_in_place or sc.uses.get(var) != 1 or e.b in lo.packed:
         return None
     for s in sc.lam.stms[sc.index + 1 :]:
         if type(s.exp) is core.Rearrange and s.exp.array is var:
+            (turned,) = s.pat
+            users = [x.exp for x in sc.lam.stms if turned in core.stm_free(x)]
+            if turned not in sc.lam.result and all(type(x) is core.MatMul and turned not in x.plus for x in users):
+                return None
             destination = sc.destinations.get(s.pat[0])
             there = destination.roots if isinstance(destination, View) else frozenset[Root]()
             read = frozenset[Root]().union(*[lo.view(x).roots for x in (e.a, e.b, *e.plus)])

@@ -236,7 +236,8 @@ class _Readers:
 
 def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
     """Whether `result` is made by a nest of maps, perhaps beside accumulators, that reads `p` at the position it writes
-    and nowhere else, so that it can be written over `p`.  `p` is an array that the scope uses and does not return, or a parameter of it."""
+    and nowhere else, so that it can be written over `p`.  `p` is an array that the scope uses and does not return, or a
+    parameter of it."""
     if isinstance(p.type, Prim):
         return isinstance(result.type, Prim)
     users = [s for s in lam.stms if p in core.stm_free(s)]
