@@ -249,7 +249,7 @@ def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
         return in_step(lo, lam, maker.pat[0], result)
     if type(e) is core.WithAcc and result in maker.pat:
         k = maker.pat.index(result)
-        return p not in e.arrays and k >= len(e.arrays) and in_step(lo, e.lam, p, e.lam.result[k])
+        return ONCE(p not in e.arrays) and k >= len(e.arrays) and in_step(lo, e.lam, p, e.lam.result[k])
     if not isinstance(e, core.Mapping) or result not in maker.pat or p not in e.arrays:
         return False
     if isinstance(e, core.Fused) and not ONE_PASS(lo.in_one_loop(e)):
