@@ -24,6 +24,54 @@ static FUTAD_GEMM_ONCE void F(edge)(const T *from, int vectors, T *c, int64_t rs
     }
 }
 
+/* The transpose of MR x MR elements: out[q * width + r] = in[r * stride + q]. */
+static inline __attribute__((always_inline)) void F(iteration)(const T *in, int64_t stride, T *restrict out,
+                                                          int64_t width) {
+#if FUTAD_GEMM_SHUFFLE && FUTAD_GEMM_MR == 8
+  F(row) x[8], y[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) x[i] = *(const F(row) *)(in + i * stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++)
+    if (!(i & 2)) {
+      x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    *(F(row) *)(out + i * width) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *(F(row) *)(out + (i + 4) * width) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#elif FUTAD_GEMM_SHUFFLE
+  F(row) x[4], y[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) x[i] = *(const F(row) *)(in + i * stride);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++) {
+    *(F(row) *)(out + i * width) = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5);
+    *(F(row) *)(out + (i + 2) * width) = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7);
+  }
+#else
+  for (int q = 0; q < MR; q++)
+    for (int r = 0; r < MR; r++) out[q * width + r] = in[r * stride + q];
+#endif
+}
+
+/* A whole tile of C that lies by columns, from one of so many columns by rows. */
+static FUTAD_GEMM_ONCE void F(turned)(const T *from, int64_t columns, T *restrict c, int64_t csC) {
+  for (int64_t j = 0; j < columns; j += MR) F(iteration)(from + j, columns, c + j * csC, csC);
+}
+
 /* A tile of C, of `height` rows and `vectors` vectors of columns, (op)= A B over kc steps.  Only the first `rows` rows
    and `columns` columns are there; further rows are the last one again, in A, and are not stored.  Vector v is at
    column v * VL, but the last one at `last` in C and at `lastB` in B. */
@@ -78,51 +126,11 @@ static inline __attribute__((always_inline)) void F(tile)(const int height, cons
     for (int i = 0; i < height; i++)
 #pragma GCC unroll 3
       for (int v = 0; v < vectors; v++) *(F(vec) *)(one + (i * vectors + v) * VL) = sums[i][v];
-    F(edge)(one, vectors, c, rsC, csC, last, rows < height ? rows : height, columns, add);
+    if (rsC == 1 && !add && height == MR && rows >= MR && columns == vectors * VL && columns % MR == 0)
+      F(turned)(one, vectors * VL, c, csC);
+    else
+      F(edge)(one, vectors, c, rsC, csC, last, rows < height ? rows : height, columns, add);
   }
-}
-
-/* The transpose of MR x MR elements: out[q * width + r] = in[r * stride + q]. */
-static inline __attribute__((always_inline)) void F(iteration)(const T *in, int64_t stride, T *restrict out,
-                                                          int64_t width) {
-#if FUTAD_GEMM_SHUFFLE && FUTAD_GEMM_MR == 8
-  F(row) x[8], y[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i++) x[i] = *(const F(row) *)(in + i * stride);
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 2) {
-    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i++)
-    if (!(i & 2)) {
-      x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-      x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    *(F(row) *)(out + i * width) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    *(F(row) *)(out + (i + 4) * width) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-#elif FUTAD_GEMM_SHUFFLE
-  F(row) x[4], y[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) x[i] = *(const F(row) *)(in + i * stride);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i += 2) {
-    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
-    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; i++) {
-    *(F(row) *)(out + i * width) = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5);
-    *(F(row) *)(out + (i + 2) * width) = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7);
-  }
-#else
-  for (int q = 0; q < MR; q++)
-    for (int r = 0; r < MR; r++) out[q * width + r] = in[r * stride + q];
-#endif
 }
 
 /* MR x kc elements, contiguous along p: out[p * width + r] = in[r * stride + p]. */
@@ -230,8 +238,8 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
         }
     return 0;
   }
-  if (csC != 1 && rsC == 1) {
-    /* The transpose of C has contiguous rows. */
+  if (csC != 1 && rsC == 1 && (m <= 16 * MR || n < NR || k > KC || accumulate)) {
+    /* The transpose of C has contiguous rows; else whole tiles are turned round. */
     const T *a = A;
     const int64_t rows = m, rs = rsA, cs = csA;
     A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1, packed = NULL;
