@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import compileall
+import ctypes
 import json
 import math
 import os
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ ROUND = 0.3  # seconds for each system's calls in a round
 MACHINE = "machine"  # what counts operations and measures ceilings
 SHORT_ROUND = 0.1  # seconds for each ceiling in a round
 FREED = 0.3  # seconds within which threads of JAX free what a call took: some do so after it has returned
+KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}  # see `growth`
 SLOWER = 1.25  # a C compiler's time, as a part of the default one's, that is worth a look
 
 
@@ -97,7 +100,7 @@ class Worker:
         variables = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
         environment = os.environ | dict.fromkeys(variables, str(options.threads))
         environment |= dict.fromkeys(("FUTAD_CACHE_DIR", "TORCHINDUCTOR_CACHE_DIR"), str(folder))
-        environment |= {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"} if memory else {}
+        environment |= KEEPING if memory else {}
         if system not in (*SYSTEMS, MACHINE):
             environment["FUTAD_CC"], system = system, "futad"
         python = options.peers if system in SYSTEMS[1:] else sys.executable
@@ -235,21 +238,21 @@ def bounds(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> int:
 def remember(system: str, name: str, size: float, backend: str) -> int:
     """The bytes that a gradient takes beyond its arguments, and the processor time of the first one with a warm cache.
 
-    futad keeps its memory for the next call: with it the first call counts, after one with small arrays.  The others
-    give it back (with the allocator's thresholds set so), but have compiled in the first call: the third one counts."""
+    futad keeps its memory for the next call: with it the first call counts, after one with small arrays, which has
+    loaded the program.  The others give theirs back, but have compiled in the first call: the third one counts."""
     from inputs import ROWS, arguments
 
     wrt, args, small = ROWS[name].wrt, arguments(name, size), arguments(name, 0.01)
     cpu = processor_time()
     if system == "futad":
-        CALLS[system](name, wrt, small, backend)[1]()
+        _, gradient = _entries(name, wrt, backend)
+        gradient(*small)
+        cpu = processor_time() - cpu
+        both = partial(gradient, *args)
     else:
-        cpu, both = processor_time(), CALLS[system](name, wrt, args, backend)[1]
-        both()
-    cpu = processor_time() - cpu
-    if system == "futad":
         both = CALLS[system](name, wrt, args, backend)[1]
-    else:
+        both()
+        cpu = processor_time() - cpu
         both()
     reply(again_cpu=cpu, memory=growth(both))
     return 0
@@ -277,26 +280,37 @@ def processor_time() -> float:
 
 
 def growth(call: Callable[[], Any]) -> int:
-    """Bytes by which the largest resident set in a call is above that before it."""
+    """Bytes of its own that the process has after a call and had not before: the most that there were in it.  The
+    allocator has given back what was free before, and keeps what the call frees (`KEEPING`), so that the pages are
+    counted one by one when it is over.  (The largest resident set that Linux tells is the truth less what each
+    processor has not reported yet, up to 128 KiB, where memory is given back before somebody asks.)  Code and tables
+    read from files are others' too, and not counted: the systems whose third call counts have read them by then."""
 
-    def status(field: str) -> int:
-        lines = Path("/proc/self/status").read_text().splitlines()
-        return next(int(x.split()[1]) << 10 for x in lines if x.startswith(field))
+    def own() -> int:
+        lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+        return next(int(x.split()[1]) << 10 for x in lines if x.startswith("Anonymous:"))
 
     time.sleep(FREED)
-    Path("/proc/self/clear_refs").write_text("5")
-    before = status("VmRSS")
-    call()
-    return max(0, status("VmHWM") - before)
+    ctypes.CDLL(None).malloc_trim(0)
+    before = own()
+    result = call()
+    after = own()
+    del result
+    return max(0, after - before)
 
 
 def _futad(name: str, wrt: int, args: tuple[Any, ...], backend: str) -> tuple[Any, Any]:
+    entry, both = _entries(name, wrt, backend)
+    settled.extend((entry, both))
+    return lambda: entry(*args), lambda: both(*args)
+
+
+def _entries(name: str, wrt: int, backend: str) -> tuple[Any, Any]:
+    """The value and the value with its gradient."""
     import futad
 
     entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend).value
-    both = futad.value_and_grad(entry, argnums=tuple(range(wrt)))
-    settled.extend((entry, both))
-    return lambda: entry(*args), lambda: both(*args)
+    return entry, futad.value_and_grad(entry, argnums=tuple(range(wrt)))
 
 
 settled: list[Any] = []  # futad's functions, whose full builds are waited for before they are timed

@@ -18,6 +18,9 @@
  * compiler's vector extension).  Sums over k are taken in blocks of KC at most, all of about the
  * same length, each from left to right.
  *
+ * Where all of A's rows are one block, panels of B are NARROW slivers wide: each is copied once all the same, and a
+ * thread's buffer is that much smaller.
+ *
  * What is read only a few times is not copied: A if B has few columns, or if A has few rows, which are contiguous, and
  * sums are long for the type; B if A has few rows and B's rows are contiguous.  Where columns are no multiple of a
  * vector's lanes, the last vector of a tile starts earlier and does some columns twice, so that no lane is without a
@@ -44,6 +47,8 @@
 #define FUTAD_GEMM_KC 256 /* for f32 a quarter more: a sum of 300 is then one block */
 #define FUTAD_GEMM_MC 96
 #define FUTAD_GEMM_NC 768
+#define FUTAD_GEMM_NEAR (96 * 256 * 8) /* bytes of the largest block of A above; an A of so few is packed as one */
+#define FUTAD_GEMM_NARROW 4            /* slivers of a panel of B beside it */
 #define FUTAD_GEMM_FEW 128 /* rows that stay in a near cache as they lie */
 #define FUTAD_GEMM_TINY 512 /* multiplications of a product that is not worth a tile */
 #define FUTAD_GEMM_SPEED 25 /* multiplications a nanosecond, to tell how long a product takes about */

@@ -24,6 +24,54 @@ static FUTAD_GEMM_ONCE void F(edge)(const T *from, int vectors, T *c, int64_t rs
     }
 }
 
+/* The transpose of MR x MR elements: out[q * width + r] = in[r * stride + q]. */
+static inline __attribute__((always_inline)) void F(iteration)(const T *in, int64_t stride, T *restrict out,
+                                                          int64_t width) {
+#if FUTAD_GEMM_SHUFFLE && FUTAD_GEMM_MR == 8
+  F(row) x[8], y[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++) x[i] = *(const F(row) *)(in + i * stride);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i++)
+    if (!(i & 2)) {
+      x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+      x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) {
+    *(F(row) *)(out + i * width) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    *(F(row) *)(out + (i + 4) * width) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#elif FUTAD_GEMM_SHUFFLE
+  F(row) x[4], y[4];
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i++) x[i] = *(const F(row) *)(in + i * stride);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; i += 2) {
+    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
+    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; i++) {
+    *(F(row) *)(out + i * width) = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5);
+    *(F(row) *)(out + (i + 2) * width) = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7);
+  }
+#else
+  for (int q = 0; q < MR; q++)
+    for (int r = 0; r < MR; r++) out[q * width + r] = in[r * stride + q];
+#endif
+}
+
+/* A whole tile of C that lies by columns, from one of so many columns by rows. */
+static FUTAD_GEMM_ONCE void F(turned)(const T *from, int64_t columns, T *restrict c, int64_t csC) {
+  for (int64_t j = 0; j < columns; j += MR) F(iteration)(from + j, columns, c + j * csC, csC);
+}
+
 /* A tile of C, of `height` rows and `vectors` vectors of columns, (op)= A B over kc steps.  Only the first `rows` rows
    and `columns` columns are there; further rows are the last one again, in A, and are not stored.  Vector v is at
    column v * VL, but the last one at `last` in C and at `lastB` in B. */
@@ -78,51 +126,11 @@ static inline __attribute__((always_inline)) void F(tile)(const int height, cons
     for (int i = 0; i < height; i++)
 #pragma GCC unroll 3
       for (int v = 0; v < vectors; v++) *(F(vec) *)(one + (i * vectors + v) * VL) = sums[i][v];
-    F(edge)(one, vectors, c, rsC, csC, last, rows < height ? rows : height, columns, add);
+    if (rsC == 1 && !add && height == MR && rows >= MR && columns == vectors * VL && columns % MR == 0)
+      F(turned)(one, vectors * VL, c, csC);
+    else
+      F(edge)(one, vectors, c, rsC, csC, last, rows < height ? rows : height, columns, add);
   }
-}
-
-/* The transpose of MR x MR elements: out[q * width + r] = in[r * stride + q]. */
-static inline __attribute__((always_inline)) void F(iteration)(const T *in, int64_t stride, T *restrict out,
-                                                          int64_t width) {
-#if FUTAD_GEMM_SHUFFLE && FUTAD_GEMM_MR == 8
-  F(row) x[8], y[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i++) x[i] = *(const F(row) *)(in + i * stride);
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 2) {
-    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
-    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i++)
-    if (!(i & 2)) {
-      x[i] = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-      x[i + 2] = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    *(F(row) *)(out + i * width) = __builtin_shufflevector(x[i], x[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-    *(F(row) *)(out + (i + 4) * width) = __builtin_shufflevector(x[i], x[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-  }
-#elif FUTAD_GEMM_SHUFFLE
-  F(row) x[4], y[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) x[i] = *(const F(row) *)(in + i * stride);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i += 2) {
-    y[i] = __builtin_shufflevector(x[i], x[i + 1], 0, 4, 2, 6);
-    y[i + 1] = __builtin_shufflevector(x[i], x[i + 1], 1, 5, 3, 7);
-  }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; i++) {
-    *(F(row) *)(out + i * width) = __builtin_shufflevector(y[i], y[i + 2], 0, 1, 4, 5);
-    *(F(row) *)(out + (i + 2) * width) = __builtin_shufflevector(y[i], y[i + 2], 2, 3, 6, 7);
-  }
-#else
-  for (int q = 0; q < MR; q++)
-    for (int r = 0; r < MR; r++) out[q * width + r] = in[r * stride + q];
-#endif
 }
 
 /* MR x kc elements, contiguous along p: out[p * width + r] = in[r * stride + p]. */
@@ -208,6 +216,11 @@ static FUTAD_GEMM_ONCE void F(sliver)(int64_t m, int64_t columns, int64_t k, con
 }
 #undef TILES
 
+/* The columns of the next panel where `rest` are left; what remains for the last one is no less than a vector. */
+static inline int64_t F(columns)(int64_t rest, int64_t most) {
+  return rest <= most ? rest : rest < most + VL ? most - NR : most;
+}
+
 static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
     int64_t m, int64_t n, int64_t k, const T *A, int64_t rsA, int64_t csA, const T *B, int64_t rsB, int64_t csB,
     const T *packed, T *C, int64_t rsC, int64_t csC, int accumulate) {
@@ -225,8 +238,8 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
         }
     return 0;
   }
-  if (csC != 1 && rsC == 1) {
-    /* The transpose of C has contiguous rows. */
+  if (csC != 1 && rsC == 1 && (m <= 16 * MR || n < NR || k > KC || accumulate)) {
+    /* The transpose of C has contiguous rows; else whole tiles are turned round. */
     const T *a = A;
     const int64_t rows = m, rs = rsA, cs = csA;
     A = B, rsA = csB, csA = rsB, B = a, rsB = cs, csB = rs, m = n, n = rows, rsC = csC, csC = 1, packed = NULL;
@@ -236,31 +249,38 @@ static FUTAD_GEMM_ONCE int FUTAD_GEMM_NAME(futad_gemm_, FUTAD_GEMM_S)(
   const int iteration_b = !packed && (n < VL || csB != 1 || (m > 16 * MR && n * k > 2048));
   const int in_slivers = packed || iteration_b;
   const int64_t parts = (k + KC - 1) / KC, kc_max = (k + parts - 1) / parts;
-  const int64_t mc_max = iteration_a ? (futad_gemm_least(m, FUTAD_GEMM_MC) + MR - 1) / MR * MR : 0;
-  const int64_t nc_max = iteration_b ? (futad_gemm_least(n, FUTAD_GEMM_NC) + VL - 1) / VL * VL : 0;
+  /* All of A stays near: panels are narrow then, which saves the memory for wide ones. */
+  const int near = iteration_b && (!iteration_a || m * kc_max * (int64_t)sizeof(T) <= FUTAD_GEMM_NEAR);
+  const int64_t width_max = near ? FUTAD_GEMM_NARROW * NR : FUTAD_GEMM_NC;
+  const int64_t mc_max = iteration_a ? ((near ? m : futad_gemm_least(m, FUTAD_GEMM_MC)) + MR - 1) / MR * MR : 0;
+  const int64_t nc_max = iteration_b ? (futad_gemm_least(n, width_max) + VL - 1) / VL * VL : 0;
   /* + 8 vectors, so that both buffers can start on a cache line. */
   T *space = futad_gemm_reserve((size_t)((mc_max + nc_max) * kc_max + 8 * VL) * sizeof(T));
   if (!space) return 1;
   T *pb = space, *pa = space + (nc_max * kc_max + VL - 1) / VL * VL;
+  const int64_t mc_step = iteration_a && !near ? FUTAD_GEMM_MC : m;
   for (int64_t jc = 0, nc; jc < n; jc += nc) {
-    nc = n - jc <= FUTAD_GEMM_NC ? n - jc : n - jc < FUTAD_GEMM_NC + VL ? FUTAD_GEMM_NC - NR : FUTAD_GEMM_NC;
+    nc = F(columns)(n - jc, FUTAD_GEMM_NC);
     for (int64_t pc = 0; pc < k; pc += kc_max) {
-      const int64_t kc = futad_gemm_least(k - pc, kc_max), mc_step = iteration_a ? FUTAD_GEMM_MC : m;
+      const int64_t kc = futad_gemm_least(k - pc, kc_max);
       const int add = accumulate || pc > 0;
-      const T *panel = B + pc * rsB + jc * csB;
-      if (iteration_b) F(pack)(kc, nc, panel, rsB, csB, pb, 0, nc);
-      for (int64_t ic = 0; ic < m; ic += mc_step) {
-        const int64_t mc = futad_gemm_least(m - ic, mc_step);
-        const T *block = A + ic * rsA + pc * csA;
-        if (iteration_a) F(pack_a)(mc, kc, block, rsA, csA, pa);
-        for (int64_t j = 0, width; j < nc; j += width) {
-          width = futad_gemm_vectors(nc - j, VL) * VL;
-          const int64_t columns = futad_gemm_least(width, nc - j);
-          const int64_t last = columns < VL ? 0 : columns - VL;
-          const T *b = packed ? packed + (jc + j) * k + pc * width : iteration_b ? pb + j * kc : panel + j;
-          F(sliver)(mc, columns, kc, iteration_a ? pa : block, iteration_a ? kc * MR : MR * rsA, iteration_a ? 1 : rsA,
-                    iteration_a ? MR : csA, b, in_slivers ? width : rsB, in_slivers ? width - VL : last,
-                    C + ic * rsC + (jc + j) * csC, rsC, csC, last, add);
+      for (int64_t jp = jc, np; jp < jc + nc; jp += np) {
+        np = F(columns)(jc + nc - jp, near ? width_max : nc);
+        const T *panel = B + pc * rsB + jp * csB;
+        if (iteration_b) F(pack)(kc, np, panel, rsB, csB, pb, 0, np);
+        for (int64_t ic = 0; ic < m; ic += mc_step) {
+          const int64_t mc = futad_gemm_least(m - ic, mc_step);
+          const T *block = A + ic * rsA + pc * csA;
+          if (iteration_a && !(near && jp > jc)) F(pack_a)(mc, kc, block, rsA, csA, pa);
+          for (int64_t j = 0, width; j < np; j += width) {
+            width = futad_gemm_vectors(np - j, VL) * VL;
+            const int64_t columns = futad_gemm_least(width, np - j);
+            const int64_t last = columns < VL ? 0 : columns - VL;
+            const T *b = packed ? packed + (jp + j) * k + pc * width : iteration_b ? pb + j * kc : panel + j;
+            F(sliver)(mc, columns, kc, iteration_a ? pa : block, iteration_a ? kc * MR : MR * rsA,
+                      iteration_a ? 1 : rsA, iteration_a ? MR : csA, b, in_slivers ? width : rsB,
+                      in_slivers ? width - VL : last, C + ic * rsC + (jp + j) * csC, rsC, csC, last, add);
+          }
         }
       }
     }

@@ -19,7 +19,20 @@ from futad.imp.ir import ZERO, Expr, Num, add
 from futad.imp.placement import in_step
 from futad.imp.rows import matrix, put_off
 from futad.imp.sharing import DEAD, UNREAD
-from futad.imp.views import Acc, Fill, Hint, Joined, Mem, Root, Sequence_, SlotDestination, Value, View, dense_view
+from futad.imp.views import (
+    Acc,
+    Fill,
+    Hint,
+    Joined,
+    Mem,
+    Root,
+    Sequence_,
+    SlotDestination,
+    Value,
+    View,
+    dense_view,
+    permuted,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
@@ -178,7 +191,8 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, destinations: list[Desti
         destination = destinations[0] or overwritten(lo, stm.pat[0], (e.a, e.b))
         if destination is None and (deferred := put_off(lo, stm, e, a, b)) is not None:
             return [deferred]
-        dst = lo.alloc(a.elem, (a.shape[0], b.shape[1]), destination, stm.pat[0].name)
+        dst = transposed(lo, stm.pat[0], e) if destination is None else None
+        dst = dst or lo.alloc(a.elem, (a.shape[0], b.shape[1]), destination, stm.pat[0].name)
         if e.plus:
             lo.copy(dst, plus)
     views = [v if isinstance(v.base, Mem) else lo.materialise(v) for v in (a, b)]
@@ -190,6 +204,27 @@ def _matmul(lo: Lowerer, stm: core.Stm, e: core.MatMul, destinations: list[Desti
     packed = lo.packed.get(e.b)
     lo.emit(ir.Gemm(elem_of(e.a.type), sizes, ma, mb, mc, lo.place(None), parallel, bool(e.plus), packed))
     return [dst]
+
+
+def transposed(lo: Lowerer, var: Var, e: core.MatMul) -> View | None:
+    """Memory by columns for a product that is used for nothing but its transpose, which then is no copy; None if it is
+    used otherwise, or so that a view does, or its right factor is packed for rows."""
+    sc = lo.scopes[-1]
+    if not lo.target.builds_in_place or sc.uses.get(var) != 1 or e.b in lo.packed:
+        return None
+    for s in sc.lam.stms[sc.index + 1 :]:
+        if type(s.exp) is core.Rearrange and s.exp.array is var:
+            (turned,) = s.pat
+            users = [x.exp for x in sc.lam.stms if turned in core.stm_free(x)]
+            if turned not in sc.lam.result and all(type(x) is core.MatMul and turned not in x.plus for x in users):
+                return None
+            destination = sc.destinations.get(s.pat[0])
+            there = destination.roots if isinstance(destination, View) else frozenset[Root]()
+            read = frozenset[Root]().union(*[lo.view(x).roots for x in (e.a, e.b, *e.plus)])
+            fits = UNREAD(not read & there) and DEAD(not lo.roots_live(there))
+            whole = destination if isinstance(destination, View) and fits else None
+            return permuted(lo.alloc(elem_of(var.type), lo.shape(s.pat[0].type), whole, var.name), s.exp.perm)
+    return None
 
 
 def overwritten(lo: Lowerer, var: Var, operands: Iterable[Atom]) -> View | None:
@@ -266,11 +301,9 @@ def _reshape(lo: Lowerer, stm: core.Stm, e: core.Reshape, destinations: list[Des
 
 @handles(core.Rearrange)
 def _rearrange(lo: Lowerer, stm: core.Stm, e: core.Rearrange, destinations: list[Destination]) -> Sequence[Value]:
-    v = lo.view(e.array)
-    strides = tuple([v.strides[p] for p in e.perm])
-    shape = tuple([v.shape[p] for p in e.perm])
-    dense = v.dense and e.perm == tuple(range(len(e.perm)))
-    return [View(v.base, v.offset, strides, shape, dense, v.injective)]
+    v = permuted(lo.view(e.array), e.perm)
+    v.dense = v.dense or v.strides == dense_view(v.base, v.shape).strides
+    return [v]
 
 
 @handles(core.Assert)

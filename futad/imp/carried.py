@@ -299,10 +299,13 @@ class _Buffer(_Array):
         in_place = not self.varying and in_step(lo, body, p, result)
         self.owned = in_place or p in lo.consumed
         target = destination if isinstance(destination, View) and destination.dense and not self.varying else None
-        if self.owned and not (init.dense and ALONE(not shared) and lo.can_overwrite(init, body.free())):
-            init = lo.materialise(init, target, heap=True)
-        elif not init.dense or not isinstance(init.base, Mem) or any(r.stack for r in init.roots):
-            init = lo.materialise(init, heap=True)
+        ours = init.dense and isinstance(init.base, Mem) and not any(r.stack for r in init.roots)
+        free = ours and ALONE(not shared) and lo.can_overwrite(init, body.free())
+        if not (free if self.owned else ours):
+            init = lo.materialise(init, target if self.owned else None, heap=True)
+            free = True
+        if lo.target.builds_in_place and not self.varying:
+            self.owned = free  # one more buffer is enough then
         assert isinstance(init.base, Mem)
         self.start = init
         for r in init.roots:

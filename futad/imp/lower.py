@@ -52,7 +52,7 @@ from futad.imp.loops.overlapped_tiling import tiled
 from futad.imp.outline import lower_outlined, separate_functions
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
-from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, saved
+from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, fitting, saved
 from futad.imp.transpose import merged, transpose, transposition
 from futad.imp.views import Acc, AccumulateInto, Fill, Hint, Joined, Mem, Root, SlotDestination, Value, View, dense_view
 from futad.target import Target
@@ -101,6 +101,7 @@ class Lowerer(Unchecked):
         self.calls, self.separate, self.recursive = separate_functions(program)
         self.places: list[FailureSite] = []
         self.sites, self.slots, self.names, self.nests = Sites(), 0, 0, 0  # nests: maps and folds around this
+        self.extents: dict[int, int] = {}  # about how many elements each slot has room for
         self.pieces: dict[ir.Pieces, Nest] = {}  # of nests that a schedule asks of
         self.reset()
 
@@ -113,6 +114,7 @@ class Lowerer(Unchecked):
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
         self.lets: dict[str, Expr] = {}  # what variables that `let` made stand for
+        self.guesses: dict[str, int] = {}  # about how large sizes are
         self.sizes: set[Expr] = set()  # known not to be negative
         self.checked: dict[tuple[Expr, Expr], None] = {}  # checks passed: index and size, divisor and condition
         self.packed: dict[Atom, tuple[str, Expr]] = {}  # right factors that are packed: where, and if what holds
@@ -258,16 +260,11 @@ class Lowerer(Unchecked):
                 return False
         return DEAD(not self.roots_live(roots))
 
-    def new_root(self, elem: Prim, *, stack: bool = False, fresh: bool = False) -> Root:
+    def new_root(self, elem: Prim, count: Expr | None = None, *, stack: bool = False, fresh: bool = False) -> Root:
         """A root owned by the current scope; `fresh`: in a slot that nothing emitted so far uses."""
         root = Root(None, True, elem, stack)
         if not stack:
-            free = self.free_slots.get(elem.name)
-            if free and not fresh:
-                root.slot = free.pop()
-            else:
-                root.slot = self.slots
-                self.slots += 1
+            root.slot = fitting(self, [] if fresh else self.free_slots.setdefault(elem.name, []), count)
         self.scopes[-1].owned.append(root)
         return root
 
@@ -289,7 +286,7 @@ class Lowerer(Unchecked):
             root = self.new_root(elem, stack=True)
             self.emit(ir.Stack(name, elem, max(1, count.value)))
         else:
-            root = self.new_root(elem)
+            root = self.new_root(elem, count)
             assert root.slot is not None
             self.emit(ir.Ensure(name, elem, root.slot, count))
         view = dense_view(Mem(name, elem, frozenset((root,))), shape)

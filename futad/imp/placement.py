@@ -235,8 +235,9 @@ class _Readers:
 
 
 def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
-    """Whether `result` is made by a nest of maps that reads `p` at the position it writes and nowhere else, so that it
-    can be written over `p`.  `p` is an array that the scope uses and does not return, or a parameter of it."""
+    """Whether `result` is made by a nest of maps, perhaps beside accumulators, that reads `p` at the position it writes
+    and nowhere else, so that it can be written over `p`.  `p` is an array that the scope uses and does not return, or a
+    parameter of it."""
     if isinstance(p.type, Prim):
         return isinstance(result.type, Prim)
     users = [s for s in lam.stms if p in core.stm_free(s)]
@@ -246,6 +247,9 @@ def in_step(lo: Lowerer, lam: core.Lambda, p: Var, result: Atom) -> bool:
     e = maker.exp
     if type(e) is core.Reshape:
         return in_step(lo, lam, maker.pat[0], result)
+    if type(e) is core.WithAcc and result in maker.pat:
+        k = maker.pat.index(result)
+        return ONCE(p not in e.arrays) and k >= len(e.arrays) and in_step(lo, e.lam, p, e.lam.result[k])
     if not isinstance(e, core.Mapping) or result not in maker.pat or p not in e.arrays:
         return False
     if isinstance(e, core.Fused) and not ONE_PASS(lo.in_one_loop(e)):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.alias import overwritable
 from futad.core.types import Var
+from futad.imp.ir import Bin, Expr, Num, Ref, Scalar
 from futad.imp.regions import Regions
 from futad.imp.views import Root, Value, View
 from futad.legality import Legality
@@ -60,3 +61,42 @@ def _overlap(lo: Lowerer, v: View, place: View | Root) -> bool:
     if isinstance(place, Root):
         return place in v.roots
     return bool(place.roots & v.roots) and not Regions(lo).disjoint(v, place, place.strides)
+
+
+SIZE = 64  # about what sizes are that are known only when the program runs
+
+
+def fitting(lo: Lowerer, free: list[int], count: Expr | None) -> int:
+    """A slot for so many elements, taken from those that are free: the last one that was for as many; else the smallest
+    that was for more, or the largest, as a slot grows.  A new one if none is free."""
+    if count is None and free:
+        return free.pop()
+    wanted = 0 if count is None else _about(lo, count)
+    slot = lo.slots
+    if free:
+        larger = [s for s in free if lo.extents.get(s, 0) >= wanted]
+        best = min(map(lo.extents.__getitem__, larger)) if larger else max(lo.extents.get(s, 0) for s in free)
+        slot = [s for s in free if lo.extents.get(s, 0) == best][-1]
+        free.remove(slot)
+    else:
+        lo.slots += 1
+    lo.extents[slot] = max(wanted, lo.extents.get(slot, 0))
+    return slot
+
+
+def _about(lo: Lowerer, e: Expr) -> int:
+    """About how large a size is.  Sizes of different names differ; conditions, as they ask for small sizes, are taken
+    not to hold."""
+    match e:
+        case Num(value):
+            return int(value)
+        case Ref(name):
+            return _about(lo, lo.lets[name]) if name in lo.lets else lo.guesses.setdefault(name, SIZE + len(lo.guesses))
+        case Bin("+" | "-" | "*" | "/" as op, a, b):
+            x, y = _about(lo, a), _about(lo, b)
+            return x + y if op == "+" else x - y if op == "-" else x * y if op == "*" else x // max(1, y)
+        case Scalar("min" | "max" as op, (a, b)):
+            return (min if op == "min" else max)(_about(lo, a), _about(lo, b))
+        case Scalar("select", (_, _, b)):
+            return _about(lo, b)
+    return SIZE

@@ -16,7 +16,7 @@ from futad.imp.indexing import if_inside
 from futad.imp.ir import Expr, Ref
 from futad.imp.loops.schedule import MapLoop, scheduled
 from futad.imp.packed import packed
-from futad.imp.placement import in_step
+from futad.imp.placement import ONE_PASS, in_step
 from futad.imp.rows import by_rows, done
 from futad.imp.transpose import pack_by_rows, reads_rows
 from futad.imp.views import Acc, AccumulateInto, Joined, Mem, Value, View
@@ -92,26 +92,30 @@ class SoacLoop:
             elif self.n_accs <= k < self.first_red or k >= self.first_map:
                 assert isinstance(v.type, ArrayType)
                 shape = (self.width, *lo.shape(v.type)[1:])
-                dead = self.dead_input(v.type.elem, arrays) if destinations[k] is None and len(shape) == 1 else None
+                dead = self.dead_input(k, v.type.elem, shape) if destinations[k] is None else None
                 self.outs.append(dead or lo.result_of(v, shape, destinations[k]))
             else:
                 self.outs.append(None)
 
-    def dead_input(self, elem: Prim, arrays: core.Atoms) -> View | None:
-        """An input that nobody reads after this map of scalars, where a result can go: what was just read is in the
-        cache."""
-        lo, lam = self.lo, self.lam
-        if not lo.target.builds_in_place or lam is None or self.exp.folds or any(s.exp.lambdas() for s in lam.stms):
+    def dead_input(self, k: int, elem: Prim, shape: tuple[Expr, ...]) -> View | None:
+        """An input that nobody reads after this map, where result `k` can go, which is made element by element of it:
+        what was just read is in the cache."""
+        lo, lam, e = self.lo, self.lam, self.exp
+        if not lo.target.builds_in_place or lam is None or k < self.first_map or not ONE_PASS(not e.scans):
             return None
-        free = list(lam.free())
-        for k, v in enumerate(self.inputs):
-            if not isinstance(v, View) or v.rank != 1 or v.elem is not elem or not v.dense or v.offset != ir.ZERO:
+        if len(shape) == 1 and any(s.exp.lambdas() for s in lam.stms):
+            return None
+        free = [*lam.free(), *[x for f in e.folds for x in (*f.lam.free(), *f.neutral)]]
+        for j, v in enumerate(self.inputs):
+            if not isinstance(v, View) or v.elem is not elem or not v.dense or v.offset != ir.ZERO:
                 continue
-            if any(r.slot is None for r in v.roots) or any(o is not None and o.roots & v.roots for o in self.outs):
+            if v.shape != shape or self.arrays[j] in lo.scopes[-1].deferred or any(r.slot is None for r in v.roots):
                 continue
-            others = [x for j, x in enumerate(arrays) if j != k]
-            if lo.can_overwrite(v, [*others, *free]):
-                return View(v.base, v.offset, v.strides, (self.width,), True)
+            if any(o is not None and o.roots & v.roots for o in self.outs):
+                continue
+            others = [x for i, x in enumerate(self.arrays) if i != j]
+            if lo.can_overwrite(v, [*others, *free]) and in_step(lo, lam, lam.params[j], lam.result[k]):
+                return View(v.base, v.offset, v.strides, v.shape, True)
         return None
 
     def open_folds(self, destinations: Sequence[Destination], guard: bool = False) -> list[Carried]:

@@ -46,7 +46,7 @@ FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place
 
 LOAD = 3  # costs, as those of scalar operations in `core/scalarops.py`
 STORE = 5
-GAIN = 2  # least that has to be saved
+GAIN = 2  # least that has to be saved, unless an array is
 SMALL = 1 << 23  # bytes of an array that may be new outside of loops
 
 Coords: TypeAlias = tuple[Atom, ...]
@@ -257,11 +257,18 @@ class _Cut:
             new = [n for n in loads if self.is_stored(n, body, known) or n not in known.arrays and n in known.places]
             if len(new) > len(handed):
                 price, loads = self.cheapest(body, known, False)
-        if price > old - GAIN:
+        if price > old - (1 if self.spares(read, loads, body, known) else GAIN):
             return False
         LEGAL.fired()
         self.rewrite(stms, body, known, loads)
         return True
+
+    def spares(self, read: list[int], loads: list[int], body: _Body, known: _Known) -> bool:
+        """Whether an array is not read any more, and those that are in its place are there for others: the first one
+        may be gone by then, or its memory have another's elements."""
+        new = [n for n in loads if n not in read and self.load(n, body, known, True)]
+        there = all(n in known.arrays and not self.alone(known.arrays[n][0], body) for n in new)
+        return there and any(n not in loads and n not in body.around for n in read)
 
     def is_stored(self, n: int, body: _Body, known: _Known) -> bool:
         """Whether there is an array of these values for this nest alone."""

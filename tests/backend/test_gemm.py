@@ -56,10 +56,11 @@ def pack(library: ctypes.CDLL, b: np.ndarray, parts: list[int]) -> np.ndarray:
 
 
 # One element, empty sides, edges of the register tile, of each cache block, and beyond; few columns, few rows, few of
-# both; a last panel of a column or so.
+# both; a last panel of a column or so; few rows, whose panels are
+# narrow, beside wide ones.
 SIZES = [(1, 1, 1), (0, 3, 2), (3, 2, 0), (7, 5, 3), (8, 24, 9), (64, 64, 300), (97, 50, 257), (5, 800, 3),
          (100, 10, 10), (12, 17, 300), (9, 33, 11), (2, 200, 7), (33, 1, 40), (10, 769, 5), (4, 4, 4),
-         (20, 30, 321), (9, 100, 513), (9, 60, 641), (131, 200, 30), (20, 200, 600)]  # fmt: skip
+         (20, 30, 321), (9, 100, 513), (9, 60, 641), (131, 200, 30), (20, 200, 600), (70, 800, 300)]  # fmt: skip
 
 
 @pytest.mark.slow

@@ -136,6 +136,24 @@ def test_as_many_arrays_as_before(n: str, made: str, needed: str, expected: tupl
     assert first[1] == (3 if n == "100" and "exp" in made else 2)
 
 
+def test_an_array_that_is_there_is_read_in_place_of_one_that_is_not_needed_then() -> None:
+    """The hidden values are factors of a product anyway; what they are made of is not needed after that."""
+    text = """
+    entry f [n] (w: [n][n]f64) (x: [n][n]f64): [n][n]f64 =
+      let mul a b = map (\\r -> map (\\c -> f64.sum (map2 (*) r c)) (transpose b)) a
+      let p = mul x w
+      let h = map (map (f64.max 0)) p
+      let q = mul h w
+      in map2 (map2 (\\a b -> if f64.max 0 a == 0 then 0 else b)) p q"""
+    program = compile_program(compile_text(text), target=C, check=True)
+    body = next(iter(program.funs.values())).body
+    first = next(s.pat[0] for s in body.stms if isinstance(s.exp, ir.MatMul))
+    assert sum(first in ir.stm_free(s) for s in body.stms) == 1
+    x = np.random.default_rng(1).normal(size=(2, 40, 40))
+    h = np.maximum(x[1] @ x[0], 0)
+    assert np.allclose(futad.compile(text, backend="c").f(*x), np.where(h == 0, 0, h @ x[0]), rtol=1e-13, atol=1e-12)
+
+
 def test_a_failure_keeps_its_place() -> None:
     """Of a division that is computed in the lambda made anew."""
     text = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -49,6 +50,28 @@ def test_gradients_are_right(name, monkeypatch):
         return float(entry(*[np.float64(m) if m.ndim == 0 else m for m in moved], *args[row.wrt :]))
 
     assert (along(1e-6) - along(-1e-6)) / 2e-6 == pytest.approx(slope, rel=1e-5, abs=1e-5)
+
+
+def test_memory_of_a_call_is_what_it_had_at_once(tmp_path):
+    """What it has freed when it returns as well as what is left; and neither what was free before, nor code."""
+    text = """if True:
+        import everyday, numpy as np
+        def call():
+            for _ in range(3):
+                np.ones(1 << 17).sum()
+            return np.ones(1 << 15)
+        np.ones(1 << 20)
+        print(everyday.growth(call))
+        print(everyday.growth(lambda: None))
+    """
+    sys.path.insert(0, str(BENCHMARKS))
+    import everyday
+
+    environment = os.environ | everyday.KEEPING | {"PYTHONPATH": str(BENCHMARKS), "OPENBLAS_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=True)
+    growth, nothing = map(int, done.stdout.split())
+    assert 1 << 20 <= growth <= (1 << 20) + (1 << 16), growth
+    assert nothing <= 1 << 16
 
 
 @pytest.mark.slow
