@@ -18,6 +18,7 @@ from futad.legality import Legality
 
 LEGAL = Legality("value-numbers", "values of two scopes are found to be equal", fires=False)
 SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
+SAME_MAP = LEGAL.condition("element of the same map", "another map's element of the same array is taken for this one's")
 READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
 
 
@@ -158,6 +159,54 @@ class Values:
         return inside
 
 
+class NestedValues(Values):
+    """Numbers also of what maps compute by maps and folds inside.
+
+    How many maps are around is a map's level; an element of a map of one level is a function of its place, whichever
+    map it is of.  The parameters of an operator have numbers by the level of its scope and their places.
+    """
+
+    level = 0
+
+    def inner(self) -> NestedValues:
+        new = NestedValues(self.table)
+        new.of, new.saved, new.level = dict(self.of), self.saved, self.level + 1
+        return new
+
+    def note(self, s: Stm) -> None:
+        e = s.exp
+        match e:
+            case ir.Map():
+                inside = self.mapped(e)
+                for v, r in zip(s.pat, e.lam.result, strict=True):
+                    self.of[v] = self.number("map", self.atom(e.width), inside.level, inside.atom(r))
+            case ir.Reduce():
+                inside = self.inner()
+                for k, p in enumerate(e.lam.params):
+                    inside.of[p] = self.number("parameter", inside.level, k)
+                for t in e.lam.stms:
+                    inside.note(t)
+                parts = [*map(inside.atom, e.lam.result), self.atom(e.width), *map(self.atom, (*e.neutral, *e.arrays))]
+                for k, v in enumerate(s.pat):
+                    self.of[v] = self.number("reduce", k, *parts)
+            case ir.Rearrange(a, perm):
+                self.of[s.pat[0]] = self.number("rearrange", perm, self.atom(a))
+            case ir.Iota(count, start, step):
+                self.of[s.pat[0]] = self.number("iota", *map(self.atom, (count, start, step)))
+            case _:
+                super().note(s)
+
+    def mapped(self, e: ir.Mapping) -> NestedValues:
+        inside = self.inner()
+        for p, a in zip(e.lam.params, e.arrays, strict=True):
+            key = self.table.keys[self.atom(a)]
+            same = key[0] == "map" and SAME_MAP(key[2] == inside.level)
+            inside.of[p] = key[3] if same else self.number("element", inside.level, self.atom(a))
+        for s in e.lam.stms:
+            inside.note(s)
+        return inside
+
+
 def computed(
     table: Table, params: Iterable[Var], arrays: Iterable[Atom], stms: Iterable[Stm]
 ) -> dict[Var, tuple[int, int]]:
@@ -178,4 +227,4 @@ def computed(
     return out
 
 
-__all__ = ["Table", "Values", "computed"]
+__all__ = ["NestedValues", "Table", "Values", "computed"]
