@@ -161,16 +161,17 @@ class Sweeps:
     legality, numbers = LEGAL, Values
 
     def __init__(
-        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], iteration: Var, alias: Aliases
+        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], defs: dict[Var, ir.Exp], alias: Aliases
     ) -> None:
-        """`forward` and `back`: the numbers of the iterations in both, as i64s; `iteration` the second's own."""
+        """`forward` and `back`: the numbers of the iterations in both, as i64s; `defs` what is defined around them."""
         assert type(first.exp) is ir.For and type(second.exp) is ir.For
         self.first, self.second, self.alias = first, second, alias
         self.f, self.r = first.exp, second.exp
         self.own = [{*e.body.params, *[v for s in e.body.stms for v in s.pat]} for e in (self.f, self.r)]
         table = Table()
-        self.forward, self.back = self.numbers(table, forward), self.numbers(table, back)
+        self.forward, self.back = self.numbers(table, forward, defs), self.numbers(table, back, defs)
         self.forward.forwards(self.f.body.params[0])
+        iteration = _iterations_back(self.r, defs)[0]
         (undone,) = [s for s in self.r.body.stms if iteration in s.pat]
         assert type(undone.exp) is ir.Op
         self.back.backwards(self.r.body.params[0], iteration, undone.exp.args[0])
@@ -190,9 +191,8 @@ class Sweeps:
             return None
         if not set(first.pat) & ir.stm_free(second).keys():
             return None
-        iterations = _iterations_back(r, defs)
-        forward, back = _as_i64(f.body, f.body.params[:1]), _as_i64(r.body, iterations)
-        return cls(first, second, forward, back, iterations[0], alias) if forward and back else None
+        forward, back = _as_i64(f.body, f.body.params[:1]), _as_i64(r.body, _iterations_back(r, defs))
+        return cls(first, second, forward, back, defs, alias) if forward and back else None
 
     def _note(self) -> None:
         """Number what the sweeps compute; find what the forward sweep saves."""
@@ -590,4 +590,4 @@ def _known(n: Atom) -> int:
     return max(1, n.value) if type(n) is Const else 1
 
 
-__all__ = ["Sweeps", "is_costly", "pays", "remat", "saved"]
+__all__ = ["DEAR", "Sweeps", "is_costly", "pays", "remat", "saved"]

@@ -39,6 +39,16 @@ entry gradient [n] (x: [n][5]f64) (k: i64) (w: [5]f64): [5]f64 =
     in map2 (\\a c -> a - 0.1 * f64.sum (map2 (*) p c)) w (transpose x))) w 1
 """
 )
+# The force is a derivative, a sum over rows; the return sweep reads what the place is half way.
+FORCE = """
+def potential [n][d] (x: [n][d]f64) (w: [d]f64): f64 =
+  f64.sum (map (\\row -> f64.log (1 + f64.exp (f64.sum (map2 (*) row w)))) x)
+entry gradient [n][d] (x: [n][d]f64) (k: i64) (q: [d]f64) (p: [d]f64): [d]f64 =
+  vjp (\\q -> let (q, p) = loop (q, p) = (q, p) for _i < k do
+                let q = map2 (\\q g -> q - 0.1 * g) q (vjp (potential x) q 1)
+                in (q, map2 (\\p g -> p - 0.1 * g * g) p (vjp (potential x) q 1))
+             in f64.sum (map2 (*) q p)) q 1
+"""
 # A product with a row is cheap.
 CHEAP = """
 entry gradient [n] (a: [n][n]f64) (k: i64) (x: [n]f64): [n]f64 =
@@ -59,7 +69,7 @@ def exponentials(core: Any, name: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("source", "fires", "before", "after"), [(SCALED, 1, 7, 4), (LARGER, 0, 3, 3), (CHEAP, 0, 0, 0)]
+    ("source", "fires", "before", "after"), [(SCALED, 1, 7, 4), (LARGER, 0, 3, 3), (FORCE, 1, 6, 5), (CHEAP, 0, 0, 0)]
 )
 def test_folds_are_not_computed_again(source: str, fires: int, before: int, after: int) -> None:
     """Two log-sum-exps in the forward sweep, and of each one the weights in the return sweep; without the folds saved

@@ -48,7 +48,8 @@ def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None
     """seed * (partial of operation `name` in argument i), None if that is identically zero.
 
     Products with a choice, and quotients, are written directly: they are cheaper and do not turn an
-    infinite seed into NaN where the partial is zero.  By a constant a seed is multiplied by its reciprocal, rounded.
+    infinite seed into NaN where the partial is zero.  By a constant a seed is multiplied by its reciprocal, rounded,
+    and by a reciprocal that the program computes in place of dividing once more.
     """
     if name == "select":
         return None if i == 0 else _choice(args[0], seed, i == 1)
@@ -57,6 +58,8 @@ def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None
     if seed.type.is_float and name == "div":
         if i == 0 and (reciprocal := _reciprocal(args[1].atom)) is not None:
             return seed * reciprocal
+        if i == 1 and type(args[0].atom) is Const and args[0].atom.value == 1:
+            return -(result * (seed * result))
         return seed / args[1] if i == 0 else -(result * (seed / args[1]))
     if name == "log":
         return seed / args[0]
