@@ -138,6 +138,8 @@ PASSES: list[Pass] = [
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
     Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates")),
     _simplify("simplify-matmul"),
+    Pass("saved-folds", _lazy("futad.optimise.saved_folds", "saved_folds"), _few),
+    _simplify("simplify-saved-folds", _few, "saved-folds"),
     Pass("column-folds", _lazy("futad.optimise.column_folds", "column_folds"), _c),
     _simplify("simplify-column-folds", _c, "column-folds"),
     Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),

@@ -7,7 +7,9 @@ by identity.  An array type names its sizes by `i64` atoms, so a type can mentio
 from __future__ import annotations
 
 import itertools
+import math
 import struct
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
@@ -165,6 +167,16 @@ class ArrayType:
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+    @property
+    def unknown_sizes(self) -> Counter[Atom]:
+        """The sizes that are no constants."""
+        return Counter(a for a in self.shape if type(a) is Var)
+
+    @property
+    def known_size(self) -> int:
+        """The product of those that are."""
+        return math.prod(a.value for a in self.shape if type(a) is Const)
 
     def __repr__(self) -> str:
         return "".join(f"[{s!r}]" for s in self.shape) + self.elem.name

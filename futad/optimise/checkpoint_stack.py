@@ -22,7 +22,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
-from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Var, shape_of
+from futad.core.types import I32, I64, ONE, ZERO, ArrayType, Atom, Const, Var, shape_of
 from futad.legality import Legality
 
 WRITTEN = Legality(
@@ -139,8 +139,7 @@ def _each_once(j: Atom | Range, e: ir.For, inner: dict[Var, ir.Exp], made: dict[
 
 
 def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
-    if e.body.params[0].type is not I64:
-        return []
+    numbers = _numbers(e)
     carried = e.body.params[1:]
     out: list[_Saved] = []
     for at, p in enumerate(carried):
@@ -154,7 +153,7 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
         u = s.exp
         if not isinstance(u, ir.Update) or u.array is not p or len(u.index) != 1 or isinstance(u.index[0], Range):
             continue
-        if not AT_ITERATION(u.index == (e.body.params[0],)):
+        if not AT_ITERATION(u.index[0] in numbers):
             continue
         if u.check is not None or u.value not in carried or e.body.result[at] is not s.pat[0]:
             continue
@@ -173,11 +172,27 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
     return out
 
 
+def _numbers(e: ir.For) -> list[Var]:
+    """The number of an iteration: the counter, if it is an i64, or else the i64s that the iteration makes of it."""
+    counter = e.body.params[0]
+    if counter.type is I64:
+        return [counter]
+    made = [s for s in e.body.stms if isinstance(s.exp, ir.Op) and s.exp.op == "to_i64" and s.exp.args == (counter,)]
+    return [s.pat[0] for s in made] if counter.type is I32 else []
+
+
 def _iterations(size: Atom, e: ir.For, made: dict[Var, ir.Exp]) -> bool:
     """Whether a size is how many iterations a loop takes."""
-    d = made.get(size) if isinstance(size, Var) else None
-    none = isinstance(d, ir.Op) and d.op == "max" and ZERO in d.args and e.bound in d.args
-    return size is e.bound or none
+    if isinstance(size, Const):
+        return isinstance(e.bound, Const) and size.value == e.bound.value
+    d = made.get(size)
+    parts = d.args if isinstance(d, ir.Op) and d.op == "max" and ZERO in d.args else (size,)
+    return any(x is e.bound or isinstance(x, Var) and _widened(made.get(x)) is e.bound for x in parts)
+
+
+def _widened(e: ir.Exp | None) -> Atom | None:
+    """What the expression is the i64 of."""
+    return e.args[0] if isinstance(e, ir.Op) and e.op == "to_i64" and e.args[0].type is I32 else None
 
 
 def _uses(lam: Lambda, v: Var) -> int:
@@ -211,17 +226,19 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
     first: list[Stm] = []
     ending: list[Stm] = []
     body = Builder()
-    following = body.op("add", e.body.params[0], ONE)
+    number = body.convert(I64, e.body.params[0])
+    following = body.op("add", number, ONE)
     first += body.stms
     for x in found:
         p, kept = params[x.value], params[x.kept]
         assert isinstance(kept.type, ArrayType)
         iterations = kept.type.shape[0]
-        t = ArrayType(kept.type.elem, (b.op("add", iterations, ONE), *kept.type.shape[1:]))
+        count = Const(I64, iterations.value + 1) if isinstance(iterations, Const) else b.op("add", iterations, ONE)
+        t = ArrayType(kept.type.elem, (count, *kept.type.shape[1:]))
         memory = b.let(ir.Scratch(t.elem, t.shape), "hist")
         start = b.let(ir.Update(memory, (ZERO,), inits[x.value], None), "hist")
         hist, new, final = Var("hist", t), Var("hist", t), Var("hist", t)
-        first.append(Stm((p,), ir.At(hist, (e.body.params[0],), None)))
+        first.append(Stm((p,), ir.At(hist, (number,), None)))
         result = results[x.value]
         update = Stm((new,), ir.Update(hist, (following,), result, None))
         ending.append(update)

@@ -24,7 +24,6 @@ A budget counts what is saved, so loops that have one are not noted.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -77,17 +76,18 @@ def pays(cost: int, saved: int, room: int) -> bool:
 
 def remat(program: Program, few: bool) -> Program:
     """Let forward sweeps save what return sweeps would compute again; `few`: on one thread, or few."""
+    return ir.map_bodies(program, lambda body: unmarked(saved(body, few, Sweeps)))
 
-    def body(lam: Lambda) -> Lambda:
-        while (new := _scope(lam, {}, aliases(lam), False, False, few)) is not lam:
-            lam = new
-        return unmarked(lam)
 
-    return ir.map_bodies(program, body)
+def saved(lam: Lambda, few: bool, kind: type[Sweeps]) -> Lambda:
+    """The body of a function whose sweeps save what those of this kind do."""
+    while (new := _scope(lam, {}, aliases(lam), False, False, few, kind)) is not lam:
+        lam = new
+    return lam
 
 
 def _scope(
-    lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, inside: bool, mapped: bool, few: bool
+    lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, inside: bool, mapped: bool, few: bool, kind: type[Sweeps]
 ) -> Lambda:
     """The scope with a pair of sweeps rewritten, those in it first.  `defs`: single definitions so far; `inside` a
     loop, or `mapped`: inside a map."""
@@ -95,18 +95,19 @@ def _scope(
     stms: list[Stm] = []
     for s in lam.stms:
         more, row = inside or type(s.exp) is ir.For, mapped or isinstance(s.exp, ir.Mapping)
-        stms.append(ir.map_scopes(s, partial(_scope, defs=defs, alias=alias, inside=more, mapped=row, few=few)))
+        scope = partial(_scope, defs=defs, alias=alias, inside=more, mapped=row, few=few, kind=kind)
+        stms.append(ir.map_scopes(s, scope))
     if not all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         # What is new in them is not in the aliases: the next round looks at this scope.
         return Lambda(lam.params, tuple(stms), lam.result)
     for j, second in enumerate(stms):
         mark = return_of(second)
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
-            sweeps = _Sweeps.of(stms[i], second, defs, alias)
+            sweeps = kind.of(stms[i], second, defs, alias)
             new = None if sweeps is None else sweeps.rewritten(inside, mapped, few)
             later = {v for s in stms[i:j] for v in s.pat}
             if new is not None and BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
-                LEGAL.fired()
+                kind.legality.fired()
                 return Lambda(lam.params, (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :]), lam.result)
     return lam
 
@@ -154,20 +155,23 @@ class _Match:
     saving: list[int] = field(default_factory=list)
 
 
-class _Sweeps:
+class Sweeps:
     """The forward and the return sweep of a loop, and what is put into them."""
 
+    legality, numbers = LEGAL, Values
+
     def __init__(
-        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], iteration: Var, alias: Aliases
+        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], defs: dict[Var, ir.Exp], alias: Aliases
     ) -> None:
-        """`forward` and `back`: the numbers of the iterations in both, as i64s; `iteration` the second's own."""
+        """`forward` and `back`: the numbers of the iterations in both, as i64s; `defs` what is defined around them."""
         assert type(first.exp) is ir.For and type(second.exp) is ir.For
         self.first, self.second, self.alias = first, second, alias
         self.f, self.r = first.exp, second.exp
         self.own = [{*e.body.params, *[v for s in e.body.stms for v in s.pat]} for e in (self.f, self.r)]
         table = Table()
-        self.forward, self.back = Values(table, forward), Values(table, back)
+        self.forward, self.back = self.numbers(table, forward, defs), self.numbers(table, back, defs)
         self.forward.forwards(self.f.body.params[0])
+        iteration = _iterations_back(self.r, defs)[0]
         (undone,) = [s for s in self.r.body.stms if iteration in s.pat]
         assert type(undone.exp) is ir.Op
         self.back.backwards(self.r.body.params[0], iteration, undone.exp.args[0])
@@ -179,17 +183,16 @@ class _Sweeps:
         self.kept: list[tuple[Var, Var, Var, Var]] = []  # start, in an iteration, after it, at the end
         self._note()
 
-    @staticmethod
-    def of(first: Stm, second: Stm, defs: dict[Var, ir.Exp], alias: Aliases) -> _Sweeps | None:
+    @classmethod
+    def of(cls, first: Stm, second: Stm, defs: dict[Var, ir.Exp], alias: Aliases) -> Sweeps | None:
         """The two loops, if each iteration of the second has the number of one of the first."""
         f, r = first.exp, second.exp
         if type(f) is not ir.For or type(r) is not ir.For or not SAME_ITERATIONS(f.bound is r.bound):
             return None
         if not set(first.pat) & ir.stm_free(second).keys():
             return None
-        iterations = _iterations_back(r, defs)
-        forward, back = _as_i64(f.body, f.body.params[:1]), _as_i64(r.body, iterations)
-        return _Sweeps(first, second, forward, back, iterations[0], alias) if forward and back else None
+        forward, back = _as_i64(f.body, f.body.params[:1]), _as_i64(r.body, _iterations_back(r, defs))
+        return cls(first, second, forward, back, defs, alias) if forward and back else None
 
     def _note(self) -> None:
         """Number what the sweeps compute; find what the forward sweep saves."""
@@ -319,7 +322,7 @@ class _Sweeps:
         """How many rows of that length an iteration saves of the loop variables anyway; one at least."""
         size = width.value if type(width) is Const else 1
         names = Counter([width] if type(width) is Var else [])
-        return max(1, sum(_constant(t) for t in self.rows if _sizes(t) == names) // max(size, 1))
+        return max(1, sum(t.known_size for t in self.rows if t.unknown_sizes == names) // max(size, 1))
 
     def bytes_of(self, t: Type, width: Atom) -> int | None:
         """Of so many scalars in all iterations, if that is known."""
@@ -354,11 +357,11 @@ class _Sweeps:
             return False
         made: dict[int, tuple[int, Var]] = {}
         for k, s in enumerate(self.f.body.stms):
-            if _is_costly(s.exp):
+            if is_costly(s.exp):
                 made.setdefault(self.forward.atom(s.pat[0]), (k, s.pat[0]))
         final: dict[int, Var] = {}
         for k, s in enumerate(self.r.body.stms):
-            n = self.back.atom(s.pat[0]) if _is_costly(s.exp) else None
+            n = self.back.atom(s.pat[0]) if is_costly(s.exp) else None
             if n in made and (n in final or pays(DEAR, len(final) + 1, len(self.back.saved))):
                 if n not in final:
                     final[n] = self.save(*made[n])
@@ -437,14 +440,14 @@ class _Sweeps:
 
     def loop_pays(self, m: _Match) -> bool:
         s = self.r.body.stms[m.back]
-        found = [s.pat[q].type for q in self.wanted(m)]
-        types = [t for t in found if isinstance(t, ArrayType) and any(_sizes(t) <= _sizes(row) for row in self.rows)]
+        found, rows = [s.pat[q].type for q in self.wanted(m)], [row.unknown_sizes for row in self.rows]
+        types = [t for t in found if isinstance(t, ArrayType) and any(t.unknown_sizes <= row for row in rows)]
         if types != found:
             return False
         assert type(s.exp) is ir.For
-        saved = sum(_constant(t) for t in types)
+        saved = sum(t.known_size for t in types)
         cost = _known(s.exp.bound) * _cost(s.exp.body)
-        return pays(cost // max(saved, 1), saved, max(_constant(t) for t in self.rows))
+        return pays(cost // max(saved, 1), saved, max(t.known_size for t in self.rows))
 
     def save_loop(self, m: _Match) -> bool:
         """Let the forward sweep's loop be that of the return sweep, saving straight to where it is kept."""
@@ -555,12 +558,12 @@ def _costly(values: Values, e: ir.Mapping) -> dict[int, Var]:
     """The scalars of a map's elements that cost much, by their numbers."""
     inside, out = values.mapped(e), dict[int, Var]()
     for s in e.lam.stms:
-        if _is_costly(s.exp) and values.table.varies[inside.atom(s.pat[0])]:
+        if is_costly(s.exp) and values.table.varies[inside.atom(s.pat[0])]:
             out.setdefault(inside.atom(s.pat[0]), s.pat[0])
     return out
 
 
-def _is_costly(e: ir.Exp) -> bool:
+def is_costly(e: ir.Exp) -> bool:
     """Whether it is an operation that a value is rather saved of."""
     return type(e) is ir.Op and not OPS[e.op].can_fail and pays(OPS[e.op].cost, 1, 1)
 
@@ -576,16 +579,6 @@ def _checks(lam: Lambda) -> bool:
     return False
 
 
-def _sizes(t: ArrayType) -> Counter[Atom]:
-    """The sizes of an array that are no constants."""
-    return Counter(a for a in t.shape if type(a) is Var)
-
-
-def _constant(t: ArrayType) -> int:
-    """The product of those that are."""
-    return math.prod(a.value for a in t.shape if type(a) is Const)
-
-
 def _cost(lam: Lambda) -> int:
     """The scalar operations of a scope and its maps, for an element each where it is not known how many there are."""
     own = sum(OPS[s.exp.op].cost for s in lam.stms if type(s.exp) is ir.Op)
@@ -597,4 +590,4 @@ def _known(n: Atom) -> int:
     return max(1, n.value) if type(n) is Const else 1
 
 
-__all__ = ["remat"]
+__all__ = ["DEAR", "Sweeps", "is_costly", "pays", "remat", "saved"]

@@ -13,11 +13,12 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
-from futad.core.types import I32, I64, Atom, Const, Prim, Var
+from futad.core.types import I32, I64, AccType, Atom, Const, Prim, Var
 from futad.legality import Legality
 
 LEGAL = Legality("value-numbers", "values of two scopes are found to be equal", fires=False)
 SAME_PLACE = LEGAL.condition("element read was written", "the element read is not the one the update wrote")
+SAME_MAP = LEGAL.condition("element of the same map", "another map's element of the same array is taken for this one's")
 READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
 
 
@@ -63,10 +64,12 @@ def _wrapped(t: Prim, x: int) -> int:
 
 class Values:
     """The numbers of a scope's variables.  `iterations`: those that are the number of a loop's iteration.  `saved`:
-    arrays with a row an iteration, and the number of what the row of this iteration is."""
+    arrays with a row an iteration, and the number of what the row of this iteration is.  `outside`: definitions around
+    the scopes."""
 
-    def __init__(self, table: Table, iterations: Iterable[Atom] = ()) -> None:
+    def __init__(self, table: Table, iterations: Iterable[Atom] = (), outside: dict[Var, ir.Exp] | None = None) -> None:
         self.table = table
+        self.outside = outside or {}
         self.number = table.number
         self.iteration = table.number("iteration")
         self.of: dict[Atom, int] = dict.fromkeys(iterations, self.iteration)
@@ -158,6 +161,68 @@ class Values:
         return inside
 
 
+class NestedValues(Values):
+    """Numbers also of what maps compute by maps and folds inside, and of what is added to accumulators.
+
+    How many maps are around is a map's level; an element of a map of one level is a function of its place, whichever
+    map it is of.  The parameters of an operator have numbers by the level of its scope and their places.
+    """
+
+    level = 0
+
+    def atom(self, a: Atom | Range) -> int:
+        if type(a) is Var and a not in self.of and isinstance(e := self.outside.get(a), ir.Iota | ir.Replicate):
+            self.note(Stm((a,), e))  # as scopes have their own, too
+        return super().atom(a)
+
+    def inner(self) -> NestedValues:
+        new = NestedValues(self.table, outside=self.outside)
+        new.of, new.saved, new.level = dict(self.of), self.saved, self.level + 1
+        return new
+
+    def note(self, s: Stm) -> None:
+        e = s.exp
+        match e:
+            case ir.Map():
+                inside = self.mapped(e)
+                for v, r in zip(s.pat, e.lam.result, strict=True):
+                    self.of[v] = self.number("map", self.atom(e.width), inside.level, inside.atom(r))
+            case ir.Reduce():
+                inside = self.inner()
+                for k, p in enumerate(e.lam.params):
+                    inside.of[p] = self.number("parameter", inside.level, k)
+                for t in e.lam.stms:
+                    inside.note(t)
+                parts = [*map(inside.atom, e.lam.result), self.atom(e.width), *map(self.atom, (*e.neutral, *e.arrays))]
+                for k, v in enumerate(s.pat):
+                    self.of[v] = self.number("reduce", k, *parts)
+            case ir.WithAcc():
+                for p, a in zip(e.lam.params, e.arrays, strict=True):
+                    self.of[p] = self.number("accumulator", e.op, self.atom(a))
+                for t in e.lam.stms:
+                    self.note(t)
+                for v, r in zip(s.pat, e.lam.result, strict=True):
+                    self.of[v] = self.number("closed", self.atom(r)) if type(r.type) is AccType else self.atom(r)
+            case ir.UpdateAcc(acc, index, value):
+                self.of[s.pat[0]] = self.number("added", self.atom(acc), self.atom(value), *map(self.atom, index))
+            case ir.Rearrange(a, perm):
+                self.of[s.pat[0]] = self.number("rearrange", perm, self.atom(a))
+            case ir.Iota(count, start, step):
+                self.of[s.pat[0]] = self.number("iota", *map(self.atom, (count, start, step)))
+            case _:
+                super().note(s)
+
+    def mapped(self, e: ir.Mapping) -> NestedValues:
+        inside = self.inner()
+        for p, a in zip(e.lam.params, e.arrays, strict=True):
+            key = self.table.keys[self.atom(a)]
+            same = key[0] == "map" and type(p.type) is not AccType and SAME_MAP(key[2] == inside.level)
+            inside.of[p] = key[3] if same else self.number("element", inside.level, self.atom(a))
+        for s in e.lam.stms:
+            inside.note(s)
+        return inside
+
+
 def computed(
     table: Table, params: Iterable[Var], arrays: Iterable[Atom], stms: Iterable[Stm]
 ) -> dict[Var, tuple[int, int]]:
@@ -178,4 +243,4 @@ def computed(
     return out
 
 
-__all__ = ["Table", "Values", "computed"]
+__all__ = ["NestedValues", "Table", "Values", "computed"]

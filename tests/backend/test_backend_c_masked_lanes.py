@@ -341,6 +341,31 @@ def test_a_counter_that_lanes_share_is_one_scalar(case):
     assert ("k" in assigned) != one
 
 
+SMALL = Scalar("lt", (Ref("y", F64), ir.Num(3.0, F64)), F64, BOOL)
+ASKS = ir.Assign("go", SMALL)
+READS = ir.Store("r", i, Scalar("to_i64", (GO,), BOOL, I64))
+CONDITIONS = {
+    "changed before": ([ir.Assign("y", HEAVY), ASKS], [], True),
+    "changed since": ([ASKS, ir.Assign("y", HEAVY)], [], False),
+    "changed in a branch since": ([ASKS, ir.If(SOME, [ir.Assign("y", HEAVY)], [])], [], False),
+    "read in the loop": ([READS, ir.Assign("y", HEAVY), ASKS], [], False),
+    "read after it": ([ir.Assign("y", HEAVY), ASKS], [READS], False),
+    "of memory": ([ir.Assign("go", ir.compare("<", Load("ks", K, I64), n))], [], False),
+    "in a branch": ([ir.If(SOME, [ASKS], [])], [], False),
+}
+
+
+@pytest.mark.parametrize("case", CONDITIONS)
+def test_what_only_the_loop_asks_is_no_variable(case):
+    body, after, gone = CONDITIONS[case]
+    loop = ir.While(GO, body)
+    every = list(statements([ir.Decl("go", BOOL, SMALL, mutable=True), loop, *after]))
+    made = in_step(loop, {}, {"i", "k", "y", "go"}, every, lambda hint: hint)
+    assert made.later == (SMALL if gone else GO)
+    assert ("go" in [s.name for s in statements(made.body) if isinstance(s, ir.Assign)]) != gone
+    assert made.first == GO
+
+
 def test_a_counter_that_is_read_after_the_loop_is_each_lanes_too():
     made = steps_of([MORE], after=[ir.Store("r", i, K)])
     assert made.before and "k" in [s.name for s in made.body if isinstance(s, ir.Assign)]

@@ -58,3 +58,35 @@ def test_an_element_out_of_range(n: int) -> None:
     for backend in ("c", "interp"):
         with pytest.raises(futad.errors.BoundsError, match=f"index {n} is out of bounds"):
             futad.compile(text, backend=backend).value(np.ones(n))
+
+
+NEIGHBOURS = """
+def f [n] (x: [n]f64) = f64.sum (tabulate (n - 2) (\\i -> (x[i + 2] - x[i] * x[i + 1]) ** 2))
+entry back [n] (x: [n]f64): [n]f64 = vjp f x 1
+entry outside [n] (x: [n]f64) (k: i64): [n]f64 =
+  reduce_by_index (replicate n 0) (+) 0 (map (+ k) (iota n)) (map (** 2) x)
+entry few (x: [8]f64): [8]f64 = vjp (\\x -> f64.sum (tabulate 7 (\\i -> x[i] * x[i + 1]))) x 1
+"""
+
+
+@pytest.mark.parametrize(("name", "fires"), [("back", 1), ("few", 0)])
+def test_additions_to_neighbours_run_in_lanes(name: str, fires: int) -> None:
+    """As where none is left out; not where there are few iterations."""
+    entries = NEIGHBOURS if name == "back" else NEIGHBOURS.replace("entry back", "def back")
+    entries = entries.replace("entry outside", "def outside")
+    entries = entries if name == "few" else entries.replace("entry few", "def few")
+    with counting() as counts:
+        CBackend(compile_program(compile_text(entries), target=C))
+    assert (counts["index-set-splitting"], counts["staged-additions"]) == (fires, fires)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_additions_out_of_range_are_left_out(backend: str) -> None:
+    made, expected = (futad.compile(NEIGHBOURS, backend=b) for b in (backend, "interp"))
+    for n in (2, 3, 33, 34, 35, 36, 130, 300):
+        x = np.random.default_rng(n).integers(-3, 4, n).astype(float)
+        np.testing.assert_array_equal(made.back(x), expected.back(x))
+        for k in (0, 3, -3, n - 1, -n, 2**62, -(2**62)):
+            np.testing.assert_array_equal(made.outside(x, k), expected.outside(x, k))
+    np.testing.assert_array_equal(made.few(x[:8]), expected.few(x[:8]))

@@ -50,6 +50,28 @@ def test_rows_are_where_they_were_saved(backwards: bool) -> None:
         "y_7, h_8", "[n_1]f64;[t_2][n_1]f64"), 1)  # fmt: skip
 
 
+COUNTED = rf"""(y_7: [n_1]f64, h_8: [SIZE][n_1]f64) = for(BOUND, [x_3, m_6], \(i_10: i32, x_11: [n_1]f64, s_12: [SIZE][n_1]f64) -> {{
+        let i_30: i64 = to_i64(AT) let u_30: [SIZE][n_1]f64 = update(s_12, [i_30], x_11, None) {STEP} in (f_20, u_30) }})"""
+
+
+@pytest.mark.parametrize("at", ["i_10", "j_31"])
+@pytest.mark.parametrize("known", [False, True])
+def test_counters_of_another_type(known: bool, at: str) -> None:
+    """Iterations are counted in i32; their number is known or not."""
+    size, bound = ("3", "3i32") if known else ("k_9", "b_9")
+    sizes = "" if known else "let b_9: i32 = to_i32(t_2) let w_9: i64 = to_i64(b_9) let k_9: i64 = max(w_9, 0i64)"
+    loop = COUNTED.replace("SIZE", size).replace("BOUND", bound).replace("AT", at)
+    if at == "j_31":  # the last iteration first
+        loop = loop.replace("let i_30", f"let e_31: i32 = sub({bound}, i_10) let j_31: i32 = sub(e_31, 1i32) let i_30")
+    count = "3" if known else "t_2"
+    read = f"let q_14: [{count}][n_1]f64 = h_8[0i64:{'3i64' if known else 't_2'}:1i64]"
+    room = f"let m_6: [{size}][n_1]f64 = scratch(f64, [{'3i64' if known else size}, n_1])"
+    text = fun(f"{sizes} {room} let {loop} {read}", "y_7, q_14", f"[n_1]f64;[{count}][n_1]f64")
+    same(text, 1)
+    pattern = next(s.pat for s in passes(parse_program(text), kept).funs["main"].body.stms if isinstance(s.exp, ir.For))
+    assert len(pattern) == (1 if at == "i_10" else 2)
+
+
 def test_two_histories_of_a_value() -> None:
     """The value could lie in one of them only."""
     same(fun(rf"""let m_6: [t_2][n_1]f64 = scratch(f64, [t_2, n_1]) let m_16: [t_2][n_1]f64 = scratch(f64, [t_2, n_1])

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from futad.ad.activity import carries
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
 from futad.core.scalarops import OPS
-from futad.core.types import BOOL, Atom, prim_of
+from futad.core.types import BOOL, Atom, Const, prim_of
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
@@ -33,17 +35,31 @@ def reinterprets(op: str) -> str | None:
     return op.removeprefix("from_") if op.startswith("from_bits_") else None
 
 
+def _reciprocal(a: Atom) -> float | None:
+    """1 / a of a float constant, where neither of the two is zero, infinite or less precise than others."""
+    if type(a) is not Const or not a.value:
+        return None
+    range_ = np.finfo(a.type.dtype)
+    usual = all(range_.tiny <= abs(x) <= range_.max for x in (a.value, 1 / a.value))
+    return 1 / a.value if usual else None
+
+
 def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None:
     """seed * (partial of operation `name` in argument i), None if that is identically zero.
 
     Products with a choice, and quotients, are written directly: they are cheaper and do not turn an
-    infinite seed into NaN where the partial is zero.
+    infinite seed into NaN where the partial is zero.  By a constant a seed is multiplied by its reciprocal, rounded,
+    and by a reciprocal that the program computes in place of dividing once more.
     """
     if name == "select":
         return None if i == 0 else _choice(args[0], seed, i == 1)
     if name in ("min", "max"):
         return _choice(result.eq(args[0]), seed, i == 0)
     if seed.type.is_float and name == "div":
+        if i == 0 and (reciprocal := _reciprocal(args[1].atom)) is not None:
+            return seed * reciprocal
+        if i == 1 and type(args[0].atom) is Const and args[0].atom.value == 1:
+            return -(result * (seed * result))
         return seed / args[1] if i == 0 else -(result * (seed / args[1]))
     if name == "log":
         return seed / args[0]

@@ -5,7 +5,8 @@
     step = 0; while some lane is active: { x = active ? g(x, z[step]) : x; next = step + 1; ...; step = next }
 
 Such a scalar begins the same in all lanes, and each iteration makes it of what all lanes share.  A lane that comes to
-rest stays so; hence lanes that are active have all made as many iterations, and have the same value.
+rest stays so; hence lanes that are active have all made as many iterations, and have the same value.  For the same
+reason what says whether to go on, and is read by nothing else, needs no variable of each lane.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ LEGAL = Legality(
     worth="with reads that need no branch, a barrier option's value 8.5 to 3.8 ms",
 )
 ONE_START = LEGAL.condition("one start", "lanes begin with different values, or have left another loop with such")
+STILL = LEGAL.condition("still the same", "whether to go on is asked of what has changed since")
 SAME_NEXT = LEGAL.condition("the same next", "lanes make different values of it")
 
 
@@ -80,7 +82,25 @@ def in_step(
     if alike:
         LEGAL.fired()
     end: list[Stmt] = [ir.Assign(step.name, now[n]) for n, step in first.items() if isinstance(step, Ref)]
-    return Steps(before, body, substitute(loop.cond, first), substitute(loop.cond, now), end)
+    later = substitute(loop.cond, now)
+    if isinstance(later, Ref) and uses[later.name] == 0:
+        body, later = _asked_at_once(body, later)
+    return Steps(before, body, substitute(loop.cond, first), later, end)
+
+
+def _asked_at_once(body: list[Stmt], cond: Ref) -> tuple[list[Stmt], Expr]:
+    """The body without the variable that says whether to go on, if nothing else reads it, and the condition that it is
+    given in each iteration: lanes at rest ask it no more."""
+    at = [k for k, s in enumerate(body) if isinstance(s, ir.Assign) and s.name == cond.name]
+    if len(at) != 1 or any(cond.name in s.uses() for s in statements(body)):
+        return body, cond
+    (k,) = at
+    s = body[k]
+    assert isinstance(s, ir.Assign)
+    given = {n for t in statements(body[k + 1 :]) for n in t.assigns()}
+    if has_load(s.value) or not STILL(not refs(s.value) & given):
+        return body, cond
+    return body[:k] + body[k + 1 :], s.value
 
 
 def _differ(body: list[Stmt], varying: Set[str]) -> set[str]:

@@ -276,8 +276,7 @@ class _Lanes:
         end = body
         while self.checks > checks and end and isinstance(end[-1], ir.If) and end[-1].cond == self.good:
             end = end[-1].then
-        # The condition of a lane at rest stays false, unless it asks for what moves on with the others.
-        end += [ask(steps.later, go if steps.end else mask), *steps.end]
+        end += [ask(steps.later, go), *steps.end]  # a lane at rest stays so
         return [*made, ask(steps.first, mask), ir.While(again, [*count, *body])]
 
     def for_(self, s: ir.For, mask: Expr | None, sure: bool) -> list[Stmt]:

@@ -9,7 +9,9 @@ so that places lie side by side and are checked by their first and last, and the
 Note [Intervals]
 ~~~~~~~~~~~~~~~~
 The choices are comparisons of sums of the iteration and what does not change, their extrema, branches on them, and
-remainders; each says from the values at `s` when it changes next.  Of a branch one side is done in lanes: that which
+remainders; each says from the values at `s` when it changes next.  An addition that is left out where its place is out
+of range is such a branch: the return sweep of a sum over neighbours, whose places `annotate` then finds to be side by
+side.  Of a branch one side is done in lanes: that which
 computes more, as the inner places of an image; where the other one is taken, the loop is done as it was.  Values
 that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
 loop as it was, too.
@@ -49,6 +51,8 @@ def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.
     names of variables begin with `name`."""
     if loop.step != 1 or not any(map(_chooses, loop.body)):
         return refused("it chooses no places")
+    if isinstance(count := sub(loop.bound, loop.start), Num) and count.value < SHORTEST:
+        return refused("it is short")
     work = _Intervals(loop, name)
     fast = work.fast()
     if fast is None:
@@ -61,9 +65,23 @@ def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.
 
 def _chooses(s: ir.Stmt) -> bool:
     if isinstance(s, ir.If):
-        return isinstance(s.cond, Ref)
+        return isinstance(s.cond, Ref) or _guards(s)
     e = s.init if isinstance(s, ir.Decl) else None
     return isinstance(e, ir.Scalar) and e.type is I64 and e.op in ("select", "mod", "div", "min", "max")
+
+
+def _guards(s: ir.Stmt) -> bool:
+    """Whether it is an addition that is left out where its place is out of range."""
+    if not isinstance(s, ir.If) or s.orelse or not all(isinstance(t, ir.Store) and t.op is not None for t in s.then):
+        return False
+    conditions = [s.cond]
+    while conditions:
+        e = conditions.pop()
+        if not isinstance(e, ir.Bin) or e.op not in ("&&", "in_bounds"):
+            return False
+        if e.op == "&&":
+            conditions += (e.left, e.right)
+    return True
 
 
 @dataclass(slots=True)
@@ -275,7 +293,7 @@ class _Intervals:
             places += [x.index for x in loads_in(s)]
             if isinstance(s, ir.Store):
                 places.append(s.index)
-        if not any(self.is_chosen(e) for e in places):
+        if not any(self.is_chosen(e) for e in places) and not any(map(_guards, loop.body)):
             return None
         new = [self.moved(s) for s in body if not self.replaced(s)]
         return replace(loop, body=_used(new), start=self.start, bound=self.end)

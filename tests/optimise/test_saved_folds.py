@@ -1,0 +1,95 @@
+"""Folds of rows that both sweeps of a loop compute are saved by the first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.core import ir
+from futad.fires import counting
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import C
+
+LOGSUMEXP = """
+def logsumexp [m] (v: [m]f64) = let t = f64.maximum v in t + f64.log (f64.sum (map (\\u -> f64.exp (u - t)) v))
+"""
+SCALED = (
+    LOGSUMEXP
+    + """
+def scaled [n][m] (cost: [n][m]f64) (k: i64) (g: [m]f64): f64 =
+  let (f, g) = loop (f, g) = (replicate n 0, g) for _i < k do
+    let f = map (\\row -> 0 - logsumexp (map2 (-) g row)) cost
+    in (f, map (\\col -> 0 - logsumexp (map2 (-) f col)) (transpose cost))
+  in f64.sum (map (** 3) f) + f64.sum (map (** 2) g)
+entry gradient [n][m] (cost: [n][m]f64) (k: i64) (g: [m]f64) = vjp (\\(c, g) -> scaled c k g) (cost, g) 1
+entry along [n][m] (cost: [n][m]f64) (k: i64) (g: [m]f64) (v: [m]f64) = jvp (scaled cost k) g v
+"""
+)
+# The loop carries 5 numbers, the folds would be n in each iteration.
+LARGER = (
+    LOGSUMEXP
+    + """
+entry gradient [n] (x: [n][5]f64) (k: i64) (w: [5]f64): [5]f64 =
+  vjp (\\w -> f64.sum (loop w = w for _i < k do
+    let p = map (\\row -> logsumexp (map2 (*) row w)) x
+    in map2 (\\a c -> a - 0.1 * f64.sum (map2 (*) p c)) w (transpose x))) w 1
+"""
+)
+# The force is a derivative, a sum over rows; the return sweep reads what the place is half way.
+FORCE = """
+def potential [n][d] (x: [n][d]f64) (w: [d]f64): f64 =
+  f64.sum (map (\\row -> f64.log (1 + f64.exp (f64.sum (map2 (*) row w)))) x)
+entry gradient [n][d] (x: [n][d]f64) (k: i64) (q: [d]f64) (p: [d]f64): [d]f64 =
+  vjp (\\q -> let (q, p) = loop (q, p) = (q, p) for _i < k do
+                let q = map2 (\\q g -> q - 0.1 * g) q (vjp (potential x) q 1)
+                in (q, map2 (\\p g -> p - 0.1 * g * g) p (vjp (potential x) q 1))
+             in f64.sum (map2 (*) q p)) q 1
+"""
+# A product with a row is cheap.
+CHEAP = """
+entry gradient [n] (a: [n][n]f64) (k: i64) (x: [n]f64): [n]f64 =
+  vjp (\\x -> f64.sum (loop x = x for _i < k do
+    let y = map (\\row -> f64.sum (map2 (*) row x)) a
+    in map2 (\\x y -> x * y) x y)) x 1
+"""
+
+
+def exponentials(core: Any, name: str) -> int:
+    """In a function's text."""
+
+    def count(lam: ir.Lambda) -> int:
+        here = sum(isinstance(s.exp, ir.Op) and s.exp.op == "exp" for s in lam.stms)
+        return here + sum(count(inner) for s in lam.stms for inner in s.exp.lambdas())
+
+    return count(core.funs[name].body)
+
+
+@pytest.mark.parametrize(
+    ("source", "fires", "before", "after"), [(SCALED, 1, 7, 4), (LARGER, 0, 3, 3), (FORCE, 1, 6, 5), (CHEAP, 0, 0, 0)]
+)
+def test_folds_are_not_computed_again(source: str, fires: int, before: int, after: int) -> None:
+    """Two log-sum-exps in the forward sweep, and of each one the weights in the return sweep; without the folds saved
+    these, and what the second one is of."""
+    core = compile_text(source)
+    with counting() as counts:
+        with_them = compile_program(core, target=C, stop_after="simplify-saved-folds", check=True)
+    without = compile_program(core, target=C, stop_after="simplify-matmul")
+    assert counts["saved-folds"] == fires
+    assert (exponentials(without, "gradient"), exponentials(with_them, "gradient")) == (before, after)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+@pytest.mark.parametrize(("n", "m", "k"), [(3, 4, 3), (1, 5, 2), (5, 1, 1), (2, 3, 0), (40, 33, 5)])
+def test_answers(backend: str, n: int, m: int, k: int) -> None:
+    rng = np.random.default_rng(n + m)
+    cost, g, v = rng.standard_normal((n, m)), rng.standard_normal(m), rng.standard_normal(m)
+    program = futad.compile(SCALED, backend=backend)
+    expected = futad.compile(SCALED, backend="interp").gradient(cost, k, g)
+    for a, e in zip(program.gradient(cost, k, g), expected, strict=True):
+        np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-13)
+    np.testing.assert_allclose(np.sum(expected[1] * v), program.along(cost, k, g, v), rtol=1e-10)
