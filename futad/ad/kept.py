@@ -29,7 +29,7 @@ RECORDS = Legality(
     "what calls gave is kept for the return sweep, all else is computed again",
     worth="gradients of recursive functions at a constant factor: `benchmarks/recursion.py`, with `#[again]` beside",
 )
-NO_DERIVATIVE = RECORDS.condition("no derivative around", "what keeps records and reads them has no derivatives")
+NO_REVERSE = RECORDS.condition("no reverse mode around", "what keeps records and reads them has no adjoints")
 ONE_DIRECTION = RECORDS.condition("one direction", "the sweep of each direction reads the one record")
 SIZES_BEFORE = RECORDS.condition("sizes with their arrays", "an array is read before its size is known")
 
@@ -163,6 +163,6 @@ def _silent_scope(lam: ir.Lambda) -> ir.Lambda:
 
 
 __all__ = [
-    "APART", "NO_DERIVATIVE", "NO_RECORD", "ONE_DIRECTION", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished",
+    "APART", "NO_RECORD", "NO_REVERSE", "ONE_DIRECTION", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished",
     "mark",
 ]  # fmt: skip
