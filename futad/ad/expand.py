@@ -156,10 +156,12 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
         keeps = f.name not in again
         return _renamed(f, _Expander(sequential, functions, keeps)) if f.body.has(ir.Derivative) else f
 
-    def of_function(b: Builder, e: ir.Jvp | ir.Vjp, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
+    def of_function(
+        b: Builder, e: ir.Jvp | ir.Vjp, directions: ir.Atoms, keeps: bool
+    ) -> tuple[list[Atom], list[Atom]]:
         lam = unfuse(e.lam)
         inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
-        how = How(sequential, inside=inside, functions=functions)
+        how = How(sequential, inside=inside, keeps=keeps, functions=functions)
         return _one(b, e, lam, directions, how)
 
     def of_sweeps(b: Builder, e: ir.Vjp, split: SplitSweeps) -> tuple[list[Atom], list[Atom]]:
