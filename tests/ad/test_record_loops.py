@@ -209,6 +209,7 @@ entry product [n] (d: i64) (xs: [n]f64): [n]f64 = jvp (\\xs -> vjp (f d) xs 1) x
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CHAINS)
 def test_the_factor_does_not_grow_with_the_depth(case):
     """Of a gradient, and of its derivative in a direction: what the interpreter counts, over what it does for f."""
@@ -226,6 +227,7 @@ def test_the_factor_does_not_grow_with_the_depth(case):
     assert factors[1][0] < min(1.15 * factors[0][0], 5) and factors[1][1] < min(1.15 * factors[0][1], 12)
 
 
+@pytest.mark.slow
 def test_an_update_costs_what_it_overwrites():
     """A large array that a loop with calls updates is not copied for each iteration's record."""
     text = """

@@ -288,6 +288,7 @@ def test_scalars_and_arrays_are_compared_in_every_iteration(checked: None, backe
 # --- nothing else changes -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @needs_cc
 def test_the_records_of_either_side_are_its_own(checked: None) -> None:
     """A loop outside of maps carries the record of its last iteration."""

@@ -76,6 +76,7 @@ def test_each_task_is_done_once(tmp_path):
     assert int(done.stdout.split()[0]) > 1000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("condition", MUTANTS)
 def test_a_condition_that_is_dropped_is_found(condition, tmp_path):
     right, without = MUTANTS[condition]
