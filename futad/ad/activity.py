@@ -13,7 +13,7 @@ from futad.ad.registry import Flags as Flags
 from futad.ad.registry import current
 from futad.core import ir
 from futad.core.scalarops import OPS
-from futad.core.types import PRIMS, AccType, Atom, Var, prim_of
+from futad.core.types import PRIMS, REC, AccType, Atom, Var, elem_of, prim_of
 from futad.errors import InternalError
 from futad.legality import Legality
 
@@ -36,9 +36,12 @@ def propagate(stms: Iterable[ir.Stm], active: set[Var]) -> None:
     for s in stms:
         if NO_DERIVATIVE in s.attrs:
             continue
-        for v, f in zip(s.pat, flow(s.exp, active), strict=True):
-            if f:
-                active.add(v)
+        e = s.exp
+        if isinstance(e, ir.Kept):
+            flags = tuple([is_active(e.record, active) and has_tangent(v) for v in s.pat])
+        else:
+            flags = flow(e, active)
+        active.update(v for v, f in zip(s.pat, flags, strict=True) if f)
 
 
 def lambda_flow(lam: ir.Lambda, params: Sequence[bool], active: set[Var]) -> Flags:
@@ -138,6 +141,18 @@ def _any(*fields: str) -> Callable[[Any, set[Var]], Flags]:
     return go
 
 
+def has_tangent(v: Atom) -> bool:
+    """Whether a record of a value has the tangent of it, in a record of tangents: of floats, of their bits, and of
+    records.  Who reads a record knows the types of what is in it and no more."""
+    t = elem_of(v.type)
+    return t.is_float or t is REC or t.kind == "uint" and t.bits >= 16
+
+
+def _keep(e: ir.Keep, active: set[Var]) -> Flags:
+    # Whatever depends on the inputs, as who reads it does not know.
+    return (any(map(has_tangent, e.values)),)
+
+
 FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.Alias: _any("atom"),
     ir.Op: _op,
@@ -171,6 +186,9 @@ FLOW: dict[type, Callable[[Any, set[Var]], Flags]] = {
     ir.WithJvp: _custom,
     ir.WithInverse: lambda e, active: lambda_flow(e.lam, [is_active(a, active) for a in e.args], active),
     ir.UpdateAcc: _any("acc", "value"),
+    ir.Part: lambda e, active: (is_active(e.acc, active),) * 2,
+    ir.Whole: _any("part", "rest"),
+    ir.Keep: _keep,
     ir.Call: lambda e, active: current().flow(e.name, current().marked(e, active)),
 }
 

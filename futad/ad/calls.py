@@ -18,6 +18,7 @@ takes as long as f, one whose nodes multiply, as many times longer as it is deep
 Note [Gradients in one pass].  A return sweep is linear in the adjoint that it begins with.  If that is one number, it
 can be done for the adjoint 1 as soon as the value is known, before the real one is, by which its results are multiplied
 later: then the body is run once.  So are branches around calls (`rules/call.py`), which would be run by both sweeps.
+What else is around calls, and calls of functions of other types, keep records for the body's own return sweep.
 
 Note [Checked once].  A call of f_vjp or f_back follows one of f with the same arguments, so what f asserts holds, of
 all calls inside.  The code that runs again is a function of its own (`again`), without assertions, and calls of it are
@@ -55,8 +56,9 @@ AGAIN = ("again",)  # the attribute of a function that keeps no records
 
 #: A function without the derivatives inside of it.
 Plain = Callable[[ir.Fun], ir.Fun]
-#: The code of a derivative of a scope, given the directions: into a builder; results and derivatives.
-Expand = Callable[[Builder, ir.Jvp | ir.Vjp, ir.Atoms], tuple[list[Atom], list[Atom]]]
+#: The code of a derivative of a scope, given the directions, and whether its calls keep records: into a builder;
+#: results and derivatives.
+Expand = Callable[[Builder, ir.Jvp | ir.Vjp, ir.Atoms, bool], tuple[list[Atom], list[Atom]]]
 #: The same of a function whose sweeps become two.
 ExpandSplit = Callable[[Builder, ir.Vjp, SplitSweeps], tuple[list[Atom], list[Atom]]]
 #: The statements that results need.
@@ -79,7 +81,7 @@ class Derived(Functions):
         self._settling = False
         self._jvps: dict[tuple[str, Flags], tuple[ir.Fun, Flags]] = {}
         self._vjps: dict[tuple[str, Flags, Flags], tuple[ir.Fun, tuple[int, ...]]] = {}
-        self._gradients: dict[tuple[str, Flags], tuple[ir.Fun, int] | None] = {}
+        self._gradients: dict[tuple[str, Flags, bool], tuple[ir.Fun, int] | None] = {}
         self._again: dict[str, str] = {}
         self._effects: dict[str, bool] = {}
 
@@ -192,7 +194,7 @@ class Derived(Functions):
             lam = self._over(self.fun(name), params, given)
             args = tuple([p for p, f in zip(given, params, strict=True) if f])
             b = Builder()
-            values, derivatives = self._expand(b, ir.Jvp(lam, args, tuple(tangents)), tuple(tangents))
+            values, derivatives = self._expand(b, ir.Jvp(lam, args, tuple(tangents)), tuple(tangents), False)
             out = [*values, *[d for d, f in zip(derivatives, results, strict=True) if f]]
             fun.body = ir.Lambda(fun.body.params, tuple(self._tidy(b.stms, out)), tuple(out))
 
@@ -218,7 +220,7 @@ class Derived(Functions):
             args = tuple([p for p, f in zip(given, params, strict=True) if f])
             b = Builder()
             e = ir.Vjp(ir.Lambda(lam.params, lam.stms, outs), args, tuple(adjoints))
-            _, derivatives = self._expand(b, e, tuple(adjoints))
+            _, derivatives = self._expand(b, e, tuple(adjoints), False)
             fun.body = ir.Lambda(fun.body.params, tuple(self._tidy(b.stms, derivatives)), tuple(derivatives))
 
         self._todo[fun.name] = make
@@ -268,11 +270,12 @@ class Derived(Functions):
         self._todo[forward.name] = self._todo[back.name] = make
         return found
 
-    def gradient(self, name: str, params: Flags) -> tuple[ir.Fun, int] | None:
-        key = name, params
+    def gradient(self, name: str, params: Flags, keeps: bool) -> tuple[ir.Fun, int] | None:
+        base = self._signature(name)
+        keeps = keeps and AGAIN not in base.attrs
+        key = name, params, keeps
         if key in self._gradients:
             return self._gradients[key]
-        base = self._signature(name)
         results = self.flow(name, params)
         at = [k for k, f in enumerate(results) if f]
         floats = [p.type for p, f in zip(base.body.params, params, strict=True) if f]
@@ -294,7 +297,7 @@ class Derived(Functions):
             types = [v.type for v in ret if isinstance(v.type, Prim)]
             ones = [Const(t, 1.0) if f else zero(t) for t, f in zip(types, results, strict=True)]
             b = Builder()
-            values, derivatives = self._expand(b, ir.Vjp(lam, args, tuple(ones)), tuple(ones))
+            values, derivatives = self._expand(b, ir.Vjp(lam, args, tuple(ones)), tuple(ones), keeps)
             out = [*values, *derivatives]
             fun.body = ir.Lambda(fun.body.params, tuple(self._tidy(b.stms, out)), tuple(out))
 

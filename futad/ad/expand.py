@@ -17,7 +17,7 @@ from futad.ad.directions.widen import CannotWiden, all_directions
 from futad.ad.forward import expand_jvp
 from futad.ad.history.final import prepared, without_notes
 from futad.ad.inverse.lost_bits import Functions
-from futad.ad.kept import NO_DERIVATIVE, ONE_DIRECTION
+from futad.ad.kept import NO_REVERSE, ONE_DIRECTION
 from futad.ad.registry import using
 from futad.ad.reverse import How, SplitSweeps, expand_vjp
 from futad.ad.rules.custom import Plain, told
@@ -94,9 +94,10 @@ class _Expander(ir.Renamer):
     def __init__(self, sequential: bool, functions: Functions, keeps: bool) -> None:
         super().__init__()
         self.sequential = sequential
-        self.keeps = keeps  # records of calls, where no derivative is around
+        self.keeps = keeps  # records of calls, where no reverse mode is around
         self.functions = functions
         self.around: Counter[type[ir.Exp]] = Counter()  # derivatives of what is being expanded
+        self.many = 0  # those of them that are in many directions
 
     def stms(self, stms: Iterable[ir.Stm]) -> list[ir.Stm]:
         out: list[ir.Stm] = []
@@ -105,16 +106,19 @@ class _Expander(ir.Renamer):
                 out.append(self.stm(s))
                 continue
             inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(s.exp.lam.stms))
+            many = len(s.exp.many)
             self.around[type(s.exp)] += 1
+            self.many += many
             e = self.exp(s.exp)
+            self.many -= many
             self.around[type(s.exp)] -= 1
             b = Builder()
             assert isinstance(e, ir.Jvp | ir.Vjp)
             lam = unfuse(e.lam)
             keeps = (
                 e.lam.has(ir.Call)
-                and NO_DERIVATIVE(self.keeps and not any(self.around.values()))
-                and ONE_DIRECTION(not e.many)
+                and NO_REVERSE(self.keeps and not self.around[ir.Vjp])
+                and ONE_DIRECTION(not e.many and not self.many)
             )
             how = How(
                 self.sequential, Budget.of(s.attrs), self.around[ir.Jvp], self.around[ir.Vjp], inside=inside,
@@ -152,10 +156,12 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
         keeps = f.name not in again
         return _renamed(f, _Expander(sequential, functions, keeps)) if f.body.has(ir.Derivative) else f
 
-    def of_function(b: Builder, e: ir.Jvp | ir.Vjp, directions: ir.Atoms) -> tuple[list[Atom], list[Atom]]:
+    def of_function(
+        b: Builder, e: ir.Jvp | ir.Vjp, directions: ir.Atoms, keeps: bool
+    ) -> tuple[list[Atom], list[Atom]]:
         lam = unfuse(e.lam)
         inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
-        how = How(sequential, inside=inside, functions=functions)
+        how = How(sequential, inside=inside, keeps=keeps, functions=functions)
         return _one(b, e, lam, directions, how)
 
     def of_sweeps(b: Builder, e: ir.Vjp, split: SplitSweeps) -> tuple[list[Atom], list[Atom]]:
@@ -181,11 +187,11 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
 
 
 def _differentiated(program: ir.Program) -> frozenset[str]:
-    """The functions that are called where a derivative is taken."""
+    """The functions that are called where reverse mode is around, or many directions are."""
     found: set[str] = set()
     for f in program.funs.values():
         for s in ir.statements(f.body.stms):
-            if isinstance(s.exp, ir.Derivative):
+            if isinstance(s.exp, ir.Vjp) or isinstance(s.exp, ir.Jvp) and s.exp.many:
                 found.update(calls(s.exp.lam))
     return frozenset(reached(program, found))
 

@@ -13,7 +13,7 @@ what is made of that, and not what they were given.  What takes longer to comput
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ RECORDS = Legality(
     "what calls gave is kept for the return sweep, all else is computed again",
     worth="gradients of recursive functions at a constant factor: `benchmarks/recursion.py`, with `#[again]` beside",
 )
-NO_DERIVATIVE = RECORDS.condition("no derivative around", "what keeps records and reads them has no derivatives")
+NO_REVERSE = RECORDS.condition("no reverse mode around", "what keeps records and reads them has no adjoints")
 ONE_DIRECTION = RECORDS.condition("one direction", "the sweep of each direction reads the one record")
 SIZES_BEFORE = RECORDS.condition("sizes with their arrays", "an array is read before its size is known")
 
@@ -56,12 +56,12 @@ class Cut:
     values: tuple[Var, ...]
     again: list[ir.Stm]
 
-    def restored(self, record: Atom) -> list[ir.Stm]:
-        """What the return sweep begins with."""
+    def restored(self, record: Atom, more: Sequence[ir.Stm] = ()) -> list[ir.Stm]:
+        """What the return sweep begins with; `more`: what is done in it before anything is computed again."""
         if not self.values:
-            return self.again
+            return [*more, *self.again]
         alone = len(self.values) == 1 and self.values[0].type is REC
-        return [ir.Stm(self.values, ir.Alias(record) if alone else ir.Kept(record)), *self.again]
+        return [ir.Stm(self.values, ir.Alias(record) if alone else ir.Kept(record)), *more, *self.again]
 
 
 def calls(e: ir.Exp) -> bool:
@@ -88,14 +88,19 @@ def mark(s: Scope) -> Var:
     return v
 
 
+#: Of a loop's iteration, given its forward sweep and what the return sweep uses: the forward sweep, with more in it;
+#: the loop's variables that go to the record, and what else does, by the variables that the return sweep has for it.
+Iteration = Callable[[list[ir.Stm], set[Var]], "tuple[list[ir.Stm], list[Var], dict[Var, Atom]]"]
+
+
 def cut(
     stms: Sequence[ir.Stm], at: Var, results: Sequence[Atom], wanted: Iterable[Atom], names: ir.Renamer,
-    gone: Sequence[Var] = (),
+    iteration: Iteration | None = None,
 ) -> tuple[Cut, list[ir.Stm]]:  # fmt: skip
     """The sweeps of a scope, which `at` separates (`mark`): how they are cut, and what the second one does then.
 
     `results`: of the first sweep; `wanted`: what is used of what either of them binds; `names`: for the first one;
-    `gone`: variables from outside of it that the second one does not have.
+    `iteration`: if that is a loop's.
     """
     end = next(k for k, s in enumerate(stms) if s.pat == (at,))
     first, rest = stms[:end], list(stms[end + 1 :])
@@ -118,24 +123,28 @@ def cut(
         else:
             again += _silent(s)[::-1]
             used.update(ir.stm_free(s))
-    values += [v for v in gone if v in used]
-    scalars = [v for v in values[::-1] if isinstance(v.type, Prim)]
-    values = [*scalars, *[v for v in values[::-1] if not isinstance(v.type, Prim)]]
     forward = names.stms(first)
+    more: dict[Var, Atom] = {}
+    if iteration is not None:
+        forward, gone, more = iteration(forward, used)
+        values += gone
     record: Atom = NO_RECORD
-    if values:
+    pairs = [*more.items(), *[(v, names.atom(v)) for v in values[::-1]]] if values or len(more) > 1 else []
+    pairs.sort(key=lambda pair: not isinstance(pair[0].type, Prim))
+    if pairs:
         RECORDS.fired()
-        record = names.atom(values[0])
-        if len(values) > 1 or values[0].type is not REC:
+        record = pairs[0][1]
+        if len(pairs) > 1 or record.type is not REC:
             record = Var("record", REC)
-            forward.append(ir.Stm((record,), ir.Keep(tuple([names.atom(v) for v in values]))))
-    return Cut(forward, tuple([names.atom(a) for a in results]), record, tuple(values), again[::-1]), rest
+            forward.append(ir.Stm((record,), ir.Keep(tuple([a for _, a in pairs]))))
+    kept = tuple([v for v, _ in pairs])
+    return Cut(forward, tuple([names.atom(a) for a in results]), record, kept, again[::-1]), rest
 
 
-def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer, gone: Sequence[Var] = ()) -> Cut:
+def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer, iteration: Iteration | None = None) -> Cut:
     """Cut a scope that has been swept both ways; its code is that of the return sweep then, for which the record is to
     be restored."""
-    found, rest = cut(s.code(), at, results, s.adj.values(), names, gone)
+    found, rest = cut(s.code(), at, results, s.adj.values(), names, iteration)
     s.b.stms[:] = rest
     s.settled()
     return found
@@ -153,9 +162,7 @@ def _silent_scope(lam: ir.Lambda) -> ir.Lambda:
     return ir.Lambda(lam.params, tuple([x for s in lam.stms for x in _silent(s)]), lam.result)
 
 
-
-
 __all__ = [
-    "APART", "NO_DERIVATIVE", "NO_RECORD", "ONE_DIRECTION", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished",
+    "APART", "NO_RECORD", "NO_REVERSE", "ONE_DIRECTION", "PARTS", "SAME_SIZES", "Cut", "calls", "cut", "finished",
     "mark",
 ]  # fmt: skip

@@ -56,9 +56,10 @@ class Functions(ABC):
         again instead of keeping records."""
 
     @abstractmethod
-    def gradient(self, name: str, params: Flags) -> tuple[ir.Fun, int] | None:
+    def gradient(self, name: str, params: Flags, keeps: bool) -> tuple[ir.Fun, int] | None:
         """The function that returns all results, then the derivatives of the one that depends on the parameters
-        marked; which that is.  None unless it is one float, and so are these parameters."""
+        marked; which that is.  None unless it is one float, and so are these parameters.  `keeps`: whether its body may
+        keep records of what it calls."""
 
     @abstractmethod
     def checks(self, name: str) -> bool:

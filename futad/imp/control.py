@@ -99,9 +99,14 @@ def _invoke(lo: Lowerer, stm: core.Stm, e: core.Call) -> Sequence[Value]:
     for acc, own in accs:
         if own is not None:
             add_into(lo, acc, acc.view, own)
-    # Accumulators come first among the results, in the order of the parameters.
-    out: list[Value] = [acc for acc, _ in accs]
-    for var, (name, _), owner in zip(stm.pat[len(accs) :], results, roots, strict=True):
+    # Accumulators are returned in the order of the parameters.
+    out: list[Value] = []
+    given, made = iter(accs), zip(results, roots, strict=True)
+    for var in stm.pat:
+        if isinstance(var.type, AccType):
+            out.append(next(given)[0])
+            continue
+        (name, _), owner = next(made)
         if owner is None:
             out.append(lo.env[var])
         else:

@@ -288,6 +288,21 @@ def test_scalars_and_arrays_are_compared_in_every_iteration(checked: None, backe
 # --- nothing else changes -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
+@needs_cc
+def test_the_records_of_either_side_are_its_own(checked: None) -> None:
+    """A loop outside of maps carries the record of its last iteration."""
+    text = """
+def f (d: i64) (x: f64) (y: f64): (f64, f64) =
+  if d == 0 then (f64.sin x, y)
+  else (loop (a, b, c) = (x, y, d) while c > 0 do let (a, b) = f (c - 1) a b in (a * b, b * 0.9, c - 1))
+       |> \\(a, b, _) -> (a, b)
+entry main (x: f64) = vjp (\\x -> let (a, b) = loop (a, b) = (x, x) for i < 3 do f i a b in a + b) x 1
+"""
+    found = futad.compile(text, backend="c").main(0.7)
+    assert found == pytest.approx(futad.compile(text, backend="interp", method="dual").main(0.7), rel=1e-12)
+
+
 def texts(program: ir.Program, backend: str, checks: frozenset[str]) -> tuple[list[str], int]:
     """The lines of emitted code but for reports, and how many of these there are."""
     if backend == "emulated":

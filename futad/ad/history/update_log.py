@@ -88,10 +88,12 @@ class Finder:
     """Finds the chains of one loop body.
 
     `bound` are the variables bound in it, `defs` the scalar operations that define some of them, `indices`
-    the loop indices on the way.  Code goes to `before` the loop.
+    the loop indices on the way.  Code goes to `before` the loop.  `listed`: what is overwritten goes to a list
+    (`record_log.py`), for which neither sizes nor the number of iterations have to be known before.
     """
 
     before: Builder
+    listed: bool = False
 
     bound: set[Var] = field(default_factory=set)
     defs: dict[Var, ir.Op] = field(default_factory=dict)
@@ -145,13 +147,14 @@ class Finder:
             return s.pat[0], None
         if isinstance(e, ir.Update) and e.array is x:
             t = index_type(x.type, e.index)
-            if not SIZES_OUTSIDE(self.fixed(shape_of(t))):
+            if not SIZES_OUTSIDE(self.fixed(shape_of(t)) or self.listed):
                 return None
             lost = [a for a in e.operands()[1:-1] if isinstance(a, Var) and not COMPUTABLE(self.computable(a))]
+            lost += [a for a in shape_of(t) if isinstance(a, Var) and not self.fixed((a,)) and a not in lost]
             return s.pat[0], Write(s, Slot(t, dims), {a: Slot(I64, dims) for a in lost})
         if isinstance(e, ir.Scatter) and x in e.dests and self.fixed((e.width,)):
             j = e.dests.index(x)
-            t = array_of(_cell(x.type, len(e.idxs)), e.width)
+            t = array_of(cell(x.type, len(e.idxs)), e.width)
             made = [a for a in e.idxs if isinstance(a, Var) and not self.fixed((a,))]
             if not self.fixed(shape_of(t)) or any(elem_of(a.type) is not I64 for a in made):
                 return None
@@ -171,15 +174,15 @@ class Finder:
             inner = self.chain(e.body, e.body.params[1 + q], e.body.result[q], (*dims, self.iterations(e.bound)))
             if inner is not None:
                 return s.pat[q], Iterations(s, inner)
-        if isinstance(e, ir.While) and x in e.inits and (limit := bound_of(s)) is not None:
+        if isinstance(e, ir.While) and x in e.inits and ((limit := bound_of(s)) is not None or self.listed):
             q = e.inits.index(x)
-            inner = self.chain(e.body, e.body.params[q], e.body.result[q], (*dims, i64(limit)))
+            inner = self.chain(e.body, e.body.params[q], e.body.result[q], (*dims, i64(limit or 0)))
             if inner is not None:
                 return s.pat[q], Iterations(s, inner, Slot(I64, dims))
         return None
 
 
-def _cell(t: Type, rank: int) -> Type:
+def cell(t: Type, rank: int) -> Type:
     """What one row of a scatter with `rank` index arrays writes."""
     rest = shape_of(t)[rank:]
     return ArrayType(elem_of(t), rest) if rest else elem_of(t)
@@ -229,7 +232,7 @@ def instrument(
                 for a, slot in el.places.items():
                     put(slot, a)
                 x = e.dests[el.which]
-                t = _cell(x.type, len(e.idxs))
+                t = cell(x.type, len(e.idxs))
                 put(el.old, b.map_(lambda c, *ix, x=x, t=t: [read_or_zero(c, x, ix, t)], *e.idxs, hint="old")[0])
                 b.add(s)
             case Branch():
@@ -247,10 +250,10 @@ def instrument(
                 held.update(zip(inside, fresh, strict=True))
             case Iterations():
                 assert isinstance(e, ir.Loop)
-                loop, counted = (s, None) if isinstance(e, ir.For) else _counted(s)
+                loop, count = (s, None) if isinstance(e, ir.For) else counted(s)
                 e = loop.exp
                 assert isinstance(e, ir.Loop)
-                index = e.body.params[-1] if counted else e.body.params[0]
+                index = e.body.params[-1] if count else e.body.params[0]
                 inside = slots(el.body)
                 params = [Var("saved", k.array()) for k in inside]
                 mine = dict(zip(inside, params, strict=True))
@@ -262,19 +265,20 @@ def instrument(
                 new: ir.Exp = e.remade(inits, lam)
                 b.add(ir.Stm((*loop.pat, *fresh), new, s.attrs))
                 held.update(zip(inside, fresh, strict=True))
-                if el.count and counted:
-                    put(el.count, counted)
+                if el.count and count:
+                    put(el.count, count)
     return b.stms
 
 
-def _counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
-    """The while loop with its iterations counted in one more variable, and the count; more than its bound are an
-    error."""
+def counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
+    """The while loop with its iterations counted in one more variable, and the count; more than its bound, if it has
+    one, are an error."""
     e, limit = s.exp, bound_of(s)
-    assert isinstance(e, ir.While) and limit is not None
+    assert isinstance(e, ir.While)
     iteration, count = Var("iteration", I64), Var("iterations", I64)
     b = Builder()
-    b.add(within(b.op("lt", iteration, i64(limit)), limit))
+    if limit is not None:
+        b.add(within(b.op("lt", iteration, i64(limit)), limit))
     b.extend(e.body.stms)
     result = (*e.body.result, b.op("add", iteration, ONE))
     body = ir.Lambda((*e.body.params, iteration), tuple(b.stms), result)
@@ -304,7 +308,7 @@ class Undoer:
             match el:
                 case Write():
                     assert isinstance(e, ir.Update)
-                    recomputed = self._recompute(b, at, env, el.places)
+                    recomputed = self.recompute(b, at, env, el.places)
                     index = tuple(
                         [
                             Range(*[recomputed(x) for x in (i.start, i.count, i.stride)])
@@ -317,7 +321,7 @@ class Undoer:
                     y = b.let(ir.Update(y, index, old), y.name)
                 case Scattered():
                     assert isinstance(e, ir.Scatter)
-                    recomputed = self._recompute(b, at, env, el.places)
+                    recomputed = self.recompute(b, at, env, el.places)
                     old = b.let(ir.At(self.held[el.old], at), "old")
                     idxs = tuple([recomputed(a) for a in e.idxs])
                     (y,) = b.emit(ir.Scatter(e.width, (y,), idxs, (old,)), y.name)
@@ -331,7 +335,7 @@ class Undoer:
 
     def _branch(self, b: Builder, y: Var, el: Branch, e: ir.If, at: ir.Atoms, env: dict[Var, Atom]) -> Var:
         if el.cond is None:
-            cond = self._recompute(b, at, env, {})(e.cond)
+            cond = self.recompute(b, at, env, {})(e.cond)
         else:
             cond = b.let(ir.At(self.held[el.cond], at), "cond")
         then = b.body(lambda c: [self.run(c, y, el.then, at, env)])
@@ -355,7 +359,7 @@ class Undoer:
         body = b.lambda_([("j", I64), (y.name, y.type)], iteration)
         return b.emit(ir.For(count, (y,), body), y.name, types=[y.type])[0]
 
-    def _recompute(
+    def recompute(
         self, b: Builder, at: ir.Atoms, env: dict[Var, Atom], places: dict[Var, Slot]
     ) -> Callable[[Atom], Atom]:
         done: dict[Var, Atom] = dict(env)

@@ -1,13 +1,20 @@
-"""Accumulators: `WithAcc` and `UpdateAcc` (in a program that is itself a derivative)."""
+"""Accumulators and records, in a program that is itself a derivative.
+
+The tangent of a record is a record of the tangents of what is in it, made and read where it is.  Records have no
+adjoints, nor have parts of accumulators, which there are where there are records: reverse mode around another reverse
+mode has that run functions again (`ad/kept.py`).
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from futad.ad.activity import has_tangent
 from futad.ad.emit import read_or_zero, reexecution
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.types import AccType, ArrayType, Atom, Type, Var, shape_of
+from futad.errors import InternalError
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
@@ -85,5 +92,48 @@ def _with_jvp(t: Tangents, stm: ir.Stm) -> None:
     t.b.add(ir.Stm(tuple(pat), ir.WithAcc(arrays, e.op, lam)))
 
 
+def _part_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Part)
+    acc = t.of(e.acc)
+    assert acc is not None
+    t.b.add(stm)
+    t.b.add(ir.Stm(tuple([t.fresh(v) for v in stm.pat]), ir.Part(acc, e.index)))
+
+
+def _whole_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Whole)
+    part, rest = t.of(e.part), t.of(e.rest)
+    assert part is not None and rest is not None
+    t.b.add(stm)
+    t.b.add(ir.Stm((t.fresh(stm.pat[0]),), ir.Whole(part, rest)))
+
+
+def _keep_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Keep)
+    tangents = tuple([t.dense(a) for a in e.values if has_tangent(a)])
+    t.b.add(stm)
+    t.b.add(ir.Stm((t.fresh(stm.pat[0]),), ir.Keep(tangents)))
+
+
+def _kept_jvp(t: Tangents, stm: ir.Stm) -> None:
+    e = stm.exp
+    assert isinstance(e, ir.Kept)
+    record = t.of(e.record)
+    assert record is not None
+    t.b.add(stm)
+    t.b.add(ir.Stm(tuple([t.fresh(v) for v in stm.pat if has_tangent(v)]), ir.Kept(record)))
+
+
+def _none(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
+    raise InternalError(f"reverse mode of {type(stm.exp).__name__}")
+
+
+RULES[ir.Part] = Rule(_part_jvp, _none)
+RULES[ir.Whole] = Rule(_whole_jvp, _none)
+RULES[ir.Keep] = Rule(_keep_jvp, _none)
+RULES[ir.Kept] = Rule(_kept_jvp, _none)
 RULES[ir.UpdateAcc] = Rule(_update_jvp, _update_vjp)
 RULES[ir.WithAcc] = Rule(_with_jvp, _with_vjp)

@@ -42,7 +42,7 @@ def _call_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     adjoints = [s.take(v) for v in stm.pat]
     if not any(params) or all(y is None for y in adjoints):
         return
-    found = current().gradient(e.name, params)
+    found = current().gradient(e.name, params, s.ctx.how.keeps)
     if found is not None and adjoints[found[1]] is not None:
         _with_gradient(s, emitted, params, *found, adjoints[found[1]])
         return

@@ -26,7 +26,8 @@ from futad.ad.history.variables import convert, varying
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
-from futad.ad.rules.records import branch_with_records, loop_with_records
+from futad.ad.rules.record_loops import loop_with_records
+from futad.ad.rules.records import branch_with_records
 from futad.ad.rules.told import inverse_of, iterations_as_i64, told
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
@@ -525,6 +526,8 @@ def _by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]
 def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.While)
+    if loop_with_records(s, stm, emitted):
+        return
     loop = emitted.exp
     assert isinstance(loop, ir.While)
     kept = _kept(s, stm)

@@ -1,4 +1,5 @@
-"""Calls whose return sweeps read records, and branches, maps and loops around them (see `ad/kept.py`)."""
+"""Calls whose return sweeps read records, branches and maps around them (see `ad/kept.py`).  Loops: `record_loops.py`.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
-from futad.ad.history.final import noted
 from futad.ad.kept import APART, NO_RECORD, PARTS, calls, finished, mark
 from futad.ad.registry import Flags, current
 from futad.ad.rules.branch import merge_branches
@@ -17,7 +16,6 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
-    I64,
     ONE,
     REC,
     ZERO,
@@ -183,70 +181,7 @@ def branch_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm, seeds: Sequence[
     return True
 
 
-SMALL = 64  # elements of a loop's variable that each of its iterations keeps
-
-
-def loop_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> bool:
-    """A loop in which functions are called: each iteration keeps what these gave, and what its variables were.  False
-    where these are large, and where it keeps nothing."""
-    e = stm.exp
-    assert isinstance(e, ir.For)
-    if not s.ctx.how.keeps or emitted.exp is not e or not calls(e) or noted(stm) or not all(map(small, e.inits)):
-        return False
-    body = ir.rename(e.body)
-    i, xs = body.params[0], body.params[1:]
-    if any(isinstance(n, Var) for x in xs for n in shape_of(x.type)) or not isinstance(i.type, Prim):
-        return False
-    seeds = [s.take(v) for v in stm.pat]
-    flags = loop_flow(ir.For(e.bound, e.inits, body), s.ctx.active)
-    inner = s.child("loop")
-    inner.local.update(body.params)
-    swept = inner.forward(body.stms)
-    end = mark(inner)
-    carried = [q for q, f in enumerate(flags) if f]
-    bars = [Var(f"{xs[q].name}_bar", xs[q].type) for q in carried]
-    for q, bar in zip(carried, bars, strict=True):
-        inner.add(body.result[q], inner.coerce(bar, body.result[q].type))
-    inner.back(swept)
-    for q in carried:
-        inner.adj[xs[q]] = inner.dense(xs[q])
-    names = ir.Renamer()
-    params = tuple([names.bind(p) for p in body.params])
-    found = finished(inner, end, body.result, names, xs)
-
-    before, head = Builder(), Builder()
-    none = before.convert(I64, e.bound)
-    width = before.op("max", none, ZERO, hint="iterations")
-    old, new = Var("records", array_of(REC, width)), Var("records", array_of(REC, width))
-    head.extend(found.forward)
-    kept = head.let(ir.Update(old, (head.convert(I64, params[0]),), found.record), "records")
-    forward = ir.Lambda((*params, old), tuple(head.stms), (*found.results, kept))
-    start = before.let(ir.Scratch(REC, (width,)), "records")
-    before.add(ir.Stm((*emitted.pat, new), ir.For(e.bound, (*e.inits, start), forward), emitted.attrs))
-    s.replace(emitted, before.stms)
-
-    iteration, head = Var("iteration", i.type), Builder()
-    last = s.b.op("sub", e.bound, Const(i.type, 1), hint="last")
-    head.add(ir.Stm((i,), ir.Op("sub", (last, iteration))))
-    record = head.let(ir.At(new, (head.convert(I64, i),)), "record")
-    captured = list(inner.captured)
-    result = (*[inner.adj[xs[q]] for q in carried], *[inner.adj[v] for v in captured])
-    inits: list[Atom] = []
-    for q in carried:
-        y = seeds[q]
-        inits.append(s.b.zeros(stm.pat[q].type) if y is None else s.coerce(y, stm.pat[q].type))
-    for v in captured:
-        now = s.grab(v)
-        inits.append(s.b.zeros(v.type, f"{v.name}_bar") if now is None else now)
-    if inits:
-        stms = (*head.stms, *found.restored(record), *inner.code())
-        back = ir.Lambda((iteration, *bars, *[inner.captured[v] for v in captured]), stms, result)
-        out = s.b.emit(ir.For(e.bound, tuple(inits), back), *[p.name for p in back.params[1:]])
-        for v, o in zip(captured, out[len(carried) :], strict=True):
-            s.adj[v] = o
-        for q, o in zip(carried, out, strict=False):
-            s.add(e.inits[q], o)
-    return True
+SMALL = 64  # elements of an array that is kept or added up as a whole
 
 
 def small(a: Atom) -> bool:
@@ -278,6 +213,5 @@ def keep_in_map(m: MapSweep, lam: ir.Lambda, end: Var, emitted: ir.Stm) -> None:
 
 
 __all__ = [
-    "Place", "branch_with_records", "call_with_record", "keep_in_map", "loop_with_records", "map_with_records",
-    "small",
+    "Place", "branch_with_records", "call_with_record", "keep_in_map", "map_with_records", "small",
 ]  # fmt: skip
