@@ -19,6 +19,7 @@ from futad.source.causality import check_causality
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
 from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
+from futad.source.lexer import qualified
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.pretty import show_type
@@ -256,8 +257,8 @@ class Checker(Unifier):
         b = self.names.get(name)
         if b is not None:
             return b
-        if "." in name and not self.is_intrinsic_name(name):
-            module, _, rest = name.rpartition(".")
+        module, rest = qualified(name)
+        if module and not self.is_intrinsic_name(name):
             shadowed = self.names.get(module.split(".")[0])
             if shadowed is not None and shadowed.kind != "fun":
                 return None
@@ -392,12 +393,12 @@ class Checker(Unifier):
         """Report an unknown name, with what may have been meant."""
         if self.incomplete:
             self.abandon()
-        module, dot, rest = name.rpartition(".")
-        if dot and numeric.is_module(module):
+        module, rest = qualified(name)
+        if module and numeric.is_module(module):
             near = self.near(rest, [*numeric.module_members(module), *PRIM_TYPES])
             hint = f"did you mean '{module}.{near}'?" if near else None
             raise ScopeError(f"module '{module}' has no member '{rest}'", span, hint=hint, code="E0203")
-        if dot:
+        if module:
             m = find(self, module)
             if isinstance(m, Module):
                 near = self.near(rest, [*m.names, *m.types])

@@ -18,6 +18,7 @@ from futad.source.check_loops import keeps_size, loop_exp
 from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
+from futad.source.lexer import qualified
 from futad.source.lints import copied_to_update, on_budgeted, on_expression, shadows, unused, warn
 from futad.source.opaque import is_abstract
 from futad.source.pretty import show_type
@@ -78,7 +79,8 @@ def _hole(ck: Checker, e: A.EHole) -> A.Expr:
 def _var(ck: Checker, e: A.EVar) -> A.Expr:
     b = ck.lookup(e.name)
     if b is None:
-        parts = e.name.split(".")
+        module, last = qualified(e.name)
+        parts = [*module.split("."), last] if module else [last]
         for cut in range(len(parts) - 1, 0, -1):
             if ck.lookup(".".join(parts[:cut])) is not None:
                 out: A.Expr = A.EVar(e.span, ".".join(parts[:cut]))

@@ -23,6 +23,7 @@ KEYWORDS = {
 _IDENT = r"(?:[A-Za-z][\w']*|_[\w']+)"
 _OPCHARS = r"[+\-*/%=!><|&^]"
 _OPER = rf"{_OPCHARS}[+\-*/%=!><|&^.]*"
+_OPERATOR = re.compile(rf"{_OPER}$")
 _SUFFIX = r"(?:[iu](?:8|16|32|64)|f(?:16|32|64))"
 _TOKEN = re.compile(
     rf"""
@@ -59,6 +60,15 @@ _TOKEN = re.compile(
 )
 _SPECIAL = {"=": "EQ", "->": "ARROW", "*": "STAR", "|": "PIPE", "<": "LT", "-": "MINUS", "!": "BANG"}
 _TOUCHABLE = frozenset(("ID", "QNAME", "RPAR", "RB", "FIELD", "RBRACE", "INT"))
+
+
+def qualified(name: str) -> tuple[str, str]:
+    """The module of a name ("" if it has none) and its name there; an operator may have dots of its own (`m.+.`)."""
+    found = _OPERATOR.search(name)
+    if found is None:
+        module, _, rest = name.rpartition(".")
+        return module, rest
+    return name[: found.start()].removesuffix("."), found[0]
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ from futad.core.types import PRIMS
 from futad.errors import ParseError, Span
 from futad.source import ast as A
 from futad.source import semantic_actions_decl as actions_decl
-from futad.source.lexer import Token
+from futad.source.lexer import Token, qualified
 from futad.source.semantic_actions_decl import distinct, token_span, unquote
 
 _fresh = itertools.count()
@@ -41,7 +41,7 @@ def precedence(op: str) -> tuple[int, bool]:
     """How tightly an operator binds (higher is tighter) and whether it associates to the right."""
     if op[0] == "`":
         return 1, False
-    name = op[op.rindex(".") + 1 :] if op[0].isalpha() or op[0] == "_" else op
+    name = qualified(op)[1]
     found = _BY_PREFIX.get(name[:2])
     return found if found is not None else _BY_PREFIX[name[:1]]
 

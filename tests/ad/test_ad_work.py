@@ -11,7 +11,7 @@ import pytest
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import Interpreter, Work
-from futad.core.types import F64, I64, Const, i64, one, zero
+from futad.core.types import F64, I64, Const, array_of, i64, one, zero
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import INTERP, C
@@ -178,6 +178,14 @@ def histogram_of_rows(b, s, x, ix):
     return b.emit(ir.Hist(s["n"], (start,), (ix,), tuple(norms), operator(b, "add"), (zero(F64),)))
 
 
+def largest_of_rows(b, s, x, ix):
+    """Of columns, by group."""
+    row = array_of(F64, s["m"])
+    start = b.let(ir.Replicate((i64(5), s["m"]), Const(F64, -np.inf)))
+    lam = b.lambda_([("x", row), ("y", row)], lambda q, x, y: [q.zip_with(lambda z, u, v: z.op("max", u, v), x, y)])
+    return b.emit(ir.Hist(s["n"], (start,), (ix,), (x,), lam, (b.let(ir.Replicate((s["m"],), Const(F64, -np.inf))),)))
+
+
 NESTS: list[tuple[Callable[..., Any], list[str], Callable[[int], list[Any]]]] = [
     (matmul, ["[n][m]f64", "[m][k]f64"], lambda n: [normal(n, 8), normal(8, 9)]),
     (matvec, ["[n][m]f64", "[m]f64"], lambda n: [normal(n, 10), normal(10)]),
@@ -200,6 +208,15 @@ def test_nests_cost_at_most_four_times_the_primal(nest: Any) -> None:
     size = sum(np.size(a) for a in args)
     assert reverse <= 4 * primal + 2 * size
     assert moved_r <= 4 * moved_p + 8 * size
+
+
+def test_bins_of_extrema_of_rows_are_made_once() -> None:
+    """Seven operations an element: the largest; whether this is it, and the first place where it is; whether this is
+    that place.  A histogram of each column would make the bins again."""
+    primal, reverse, _, _ = Cost(make(["[n][m]f64", "[n]i64"], largest_of_rows)).of(
+        [normal(40, 10), rng.integers(0, 5, 40)]
+    )
+    assert reverse <= 7 * primal
 
 
 SEQUENTIAL: list[tuple[Callable[..., Any], list[str], Callable[[int], list[Any]]]] = [

@@ -12,6 +12,7 @@ jax = pytest.importorskip("jax")
 
 from jax import lax  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
+from jax.ad_checkpoint import checkpoint_name  # noqa: E402
 
 from futad.jax.jaxprs.table import RULES  # noqa: E402
 from tests.support.jaxprs import agrees, derivatives_agree  # noqa: E402
@@ -93,6 +94,13 @@ def test_pointwise(name: str) -> None:
         if name == "sign" and dtype.startswith("float"):
             continue  # test_signs
         agrees(f, numbers(dtype, count), tolerance(name, dtype))
+
+
+def test_functions_of_two_numbers_at_edges() -> None:
+    a, x = (g.ravel() for g in np.meshgrid([0.5, 1.0, 30.0, -1.0, -1.5, np.nan], [0.0, 0.25, 2.0, 40.0, -0.75]))
+    agrees(lambda a, x: (lax.igamma(a, x), lax.igammac(a, x)), [a, x], 1e-13)
+    order, y = (g.ravel() for g in np.meshgrid([0.0, 1.0, 2.0, 5.0, 0.5, -1.0], [0.25, 1.0, 2.5, 40.0]))
+    agrees(lambda k, y: lax.polygamma(k, y), [order, y], 1e-12)
 
 
 def test_signs() -> None:
@@ -202,6 +210,14 @@ SMOOTH: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "reduce_window_max": (lambda x: (
         lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (1, 1), "VALID"),
         lax.reduce_window(x, jnp.inf, lax.min, (2, 1), (1, 1), "SAME")), [X]),
+    "chosen of windows": (lambda x: (
+        jax.grad(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, (2, 3), (1, 2), "SAME").prod())(x),
+        jax.grad(lambda y: lax.reduce_window(y, jnp.inf, lax.min, (2, 2), (2, 1), "VALID").prod())(x),
+        jax.jvp(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, (2, 2), (1, 1), "SAME", (2, 1)),
+                (x,), (jnp.sin(x),))[1]), [X]),
+    "names and devices": (lambda x: checkpoint_name(jnp.sin(x), "s") + jax.device_put(x * 2), [X]),
+    "tridiagonal_solve": (lambda a, y: lax.linalg.tridiagonal_solve(
+        a.at[:, 0].set(0.0)[:3], a[:3] * 0.1, a.at[:, -1].set(0.0)[1:], y), [A, np.stack([X.T, Y.T, X.T])]),
     "cholesky": (lambda s: jnp.linalg.cholesky(s), [S]),
     "cholesky batch": (lambda s: jax.vmap(jnp.linalg.cholesky)(s * jnp.array([1.0, 2.0])[:, None, None]), [S]),
     "triangular_solve": (lambda s, y: [jax.scipy.linalg.solve_triangular(s, y, lower=low, trans=t, unit_diagonal=u)
@@ -213,6 +229,8 @@ SMOOTH: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "logsumexp": (lambda x: (jax.scipy.special.logsumexp(x, axis=1), jax.nn.softmax(x, axis=0)), [X]),
     "activations": (lambda x: (jax.nn.relu(x), jax.nn.gelu(x), jax.nn.silu(x), jax.nn.softplus(x), jax.nn.elu(x)), [X]),
     "special": (lambda x: (jax.scipy.special.erfinv(jnp.tanh(x)), lax.lgamma(x * x), lax.digamma(1 + x * x)), [X]),
+    "special of two": (lambda x: [f(1.0 + x * x, jnp.exp(2 * x)) for f in (lax.igamma, lax.igammac)], [X]),
+    "polygamma": (lambda x: [lax.polygamma(jnp.full_like(x, k), 1 + x * x) for k in (0, 1, 3)], [X]),
     "elementary": (lambda x: (jnp.arctan2(x, 2.0), jnp.cbrt(x * x), jnp.exp2(x), jnp.sinc(x), lax.erfc(x), x**3), [X]),
     "moments": (lambda x: (x.var(0), jnp.median(x), jnp.linalg.norm(x), jnp.trace(x @ x.T)), [X]),
     "interpolation": (lambda x: jnp.interp(x, jnp.arange(4.0), jnp.arange(4.0) ** 2), [X]),

@@ -26,3 +26,16 @@ entry named (x: i32) (y: i32) = (x `minus` y `minus` 3, ((+ y) >>> (* 2)) x)
 entry redefined (x: i32) (y: i32) =
   let (+) (a: i32) (b: i32) = a - b
   in (x + y, x i32.+ y)
+
+module dotted = {
+  def (+.) (x: i32) (y: i32) = 10 * x + y
+  def (*.) (x: i32) (y: i32) = x * y
+}
+
+-- ==
+-- entry: with_dots
+-- input { 1 2 }
+-- output { 14 12 18 13 32 }
+entry with_dots (x: i32) (y: i32) =
+  let (-.) (a: i32) (b: i32) = a - b
+  in (x dotted.+. y dotted.*. 2, dotted.(x +. y), (dotted.+.) x 8, (dotted.+. 3) x, ((x, y).1 dotted.+. 3) -. x -. -10)

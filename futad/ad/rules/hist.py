@@ -16,7 +16,7 @@ from futad.ad.rules.reduce import numerators, of_the_others
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.operator import row_operator
+from futad.core.operator import operator_of, row_operator
 from futad.core.types import (
     BOOL,
     I64,
@@ -25,6 +25,7 @@ from futad.core.types import (
     Atom,
     Prim,
     Var,
+    array_of,
     elem_of,
     one,
     row_type,
@@ -139,7 +140,7 @@ def _hist_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             assert first is not None
             s.add(h.dests[0], first)
             _gather_into(s, h, first)
-        elif op in ("min", "max") and scalar:
+        elif (extremum := operator_of(lam)) is not None and extremum.op in ("min", "max"):
             assert first is not None
             _hist_extremum(s, h, results[0], first)
         elif op == "mul" and scalar and elem_of(e.neutral[part[0]].type).is_float:
@@ -161,43 +162,49 @@ def _gather_into(s: Scope, h: ir.Hist, seed: Atom) -> None:
     s.add(v, s.b.map_(lambda c, *at: [read_or_zero(c, seed, at, t)], *h.idxs)[0])
 
 
-def _flat_map(b: Builder, cells: ir.Atoms, f: Callable[..., Atom], *arrays: Atom) -> Var:
-    """f(builder, *elements) over arrays whose dimensions are `cells`."""
-    if len(cells) == 1:
-        return b.zip_with(f, *arrays)
+def _flat_map(b: Builder, cells: ir.Atoms, f: Callable[..., Atom], *arrays: Atom) -> Atom:
+    """f(builder, *elements) over arrays whose dimensions are `cells`; of scalars, if there are none."""
+    if not cells:
+        return f(b, *arrays)
     return b.map_(lambda c, *xs: [_flat_map(c, cells[1:], f, *xs)], *arrays)[0]
 
 
 def _hist_extremum(s: Scope, h: ir.Hist, y: Var, seed: Atom) -> None:
-    """min, max: the destination if it has the result, else the first value that has it."""
+    """min, max, of rows element by element: the destination if it has the result, else the first value that has it."""
     b, n = s.b, h.width
-    cells = shape_of(y.type)
+    t = row_type(h.values[0].type)
+    everywhere, row = shape_of(y.type), shape_of(t)
+    cells = everywhere[: len(h.idxs)]
     nobody = b.op("sub", ZERO, ONE)
-    start = _flat_map(b, cells, lambda c, d, r: c.op("select", c.op("eq", d, r), nobody, n), h.dests[0], y)
+    start = _flat_map(b, everywhere, lambda c, d, r: c.op("select", c.op("eq", d, r), nobody, n), h.dests[0], y)
     iterations = b.let(ir.Iota(n, ZERO, ONE), "is")
 
     def claim(c: Builder, i: Var, v: Var, *at: Var) -> list[Atom]:
-        best = read_or_zero(c, y, at, v.type)
-        return [c.op("select", c.op("eq", v, best), i, n)]
+        best = read_or_zero(c, y, at, t)
+        return [_flat_map(c, row, lambda d, x, r: d.op("select", d.op("eq", x, r), i, n), v, best)]
 
     claims = b.map_(claim, iterations, h.values[0], *h.idxs)[0]
-    least = b.lambda_([("i", I64), ("j", I64)], lambda c, i, j: [c.op("min", i, j)])
-    (winner,) = b.emit(ir.Hist(n, (start,), h.idxs, (claims,), least, (n,)), "winner")
+    place = array_of(I64, *row)
+    least = b.lambda_(
+        [("i", place), ("j", place)], lambda c, i, j: [_flat_map(c, row, lambda d, p, q: d.op("min", p, q), i, j)]
+    )
+    last = b.let(ir.Replicate(row, n), "last") if row else n
+    (winner,) = b.emit(ir.Hist(n, (start,), h.idxs, (claims,), least, (last,)), "winner")
+    nothing = zero(elem_of(seed.type))
+
+    def if_won(c: Builder, by: Atom, w: Atom, r: Atom) -> Atom:
+        return c.op("select", c.op("eq", w, by), r, nothing)
+
     if s.is_active(h.dests[0]):
-        nothing = zero(elem_of(seed.type))
-        s.add(
-            h.dests[0],
-            _flat_map(b, cells, lambda c, w, r: c.op("select", c.op("eq", w, nobody), r, nothing), winner, seed),
-        )
+        s.add(h.dests[0], _flat_map(b, everywhere, lambda c, w, r: if_won(c, nobody, w, r), winner, seed))
     if s.is_active(h.values[0]):
-        t = row_type(h.values[0].type)
 
         def pull(c: Builder, i: Var, *at: Var) -> list[Atom]:
             ok = in_range(c, at, cells)
             assert ok is not None
 
             def inside(d: Builder) -> list[Atom]:
-                return [_choose(d, d.op("eq", d.at(winner, *at), i), d.at(seed, *at), t)]
+                return [_flat_map(d, row, lambda e, w, r: if_won(e, i, w, r), d.at(winner, *at), d.at(seed, *at))]
 
             return list(c.emit(ir.If(ok, c.body(inside), c.body(lambda d: [d.zeros(t)])), "y", types=[t]))
 

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from futad.ad.activity import loop_flow
 from futad.ad.history.record_log import logging, undone
 from futad.ad.history.rerun import put
-from futad.ad.history.save import varying
 from futad.ad.history.stripmine import bound_of, within
 from futad.ad.history.update_log import Element, Finder
+from futad.ad.history.variables import varying
 from futad.ad.kept import NO_RECORD, calls, finished, mark
 from futad.ad.rules.records import small
 from futad.core import ir

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from futad.core.builder import Ex
-from futad.core.types import BOOL, PRIMS, U64, Const, Prim
+from futad.core.types import BOOL, I32, PRIMS, U64, Const, Prim
+from futad.jax.jaxprs import library
 from futad.jax.jaxprs.lifted import Value, pointwise
 from futad.jax.jaxprs.table import Site, Unsupported, elem_of_aval, rule
 
@@ -253,6 +254,25 @@ def ordered_bits(x: Ex) -> Ex:
     return converted(total_bits(x), U64)
 
 
+def _polygamma(order: Ex, x: Ex) -> Ex:
+    """Of orders that are no whole numbers NaN, as JAX has it."""
+    made = order.op("eq", constant(order, 0)).select(x.op("digamma"), converted(order, I32).op("polygamma", x))
+    whole_order = order.op("floor").op("eq", order).op("and", constant(order, 0).op("le", order))
+    return whole_order.select(made, constant(x, math.nan))
+
+
+define("polygamma", _polygamma)
+def _incomplete_gamma(function: str) -> Formula:
+    def f(a: Ex, x: Ex) -> Ex:
+        return x.op("lt", constant(x, 0)).select(constant(x, math.nan), library.of_numbers(function, a, x))
+
+    return f
+
+
+define("igamma", _incomplete_gamma("gamma_p"))
+define("igammac", _incomplete_gamma("gamma_q"))
+
+
 @rule("select_n")
 def _select(s: Site, which: Value, *cases: Value) -> Value:
     def f(k: Ex, *xs: Ex) -> Ex:
@@ -266,6 +286,6 @@ def _select(s: Site, which: Value, *cases: Value) -> Value:
     return apply(s, f, which, *cases)
 
 
-@rule("copy", "copy_p", "optimization_barrier", "pvary", "sharding_constraint")
+@rule("copy", "copy_p", "device_put", "name", "optimization_barrier", "pvary", "sharding_constraint")
 def _same(s: Site, *values: Value) -> list[Value]:
     return list(values)

@@ -7,6 +7,10 @@ forms.  LU of others with partial pivoting: Golub and Van Loan, "Matrix computat
 from __future__ import annotations
 
 import math
+from typing import Any
+
+from jax import lax
+from jax import numpy as jnp
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -155,3 +159,40 @@ def _pivots_to_permutation(s: Site, pivots: Value) -> Value:
         return [c.zip_with(lambda d, e: d.convert(place, e), made)]
 
     return along(s.b, rows, [pivots], [pivots.rank - 1])[0]
+
+
+@rule("tridiagonal_solve")
+def _tridiagonal_solve(s: Site, *args: Value) -> Value:
+    return s.importer.traced(s.b, tridiagonal, [v.aval for v in s.eqn.invars], args)[0]
+
+
+def tridiagonal(below: Any, diagonal: Any, above: Any, right: Any) -> Any:
+    """X of A X = B, A given by its diagonals, of n elements each: elimination with partial pivoting, as LAPACK's gtsv
+    does it (Golub and Van Loan, algorithm 3.4.1, of which two diagonals above remain)."""
+    rows = [jnp.moveaxis(v, axis, 0) for v, axis in ((below, -1), (diagonal, -1), (above, -1), (right, -2))]
+    zeros = jnp.zeros_like(rows[1][0])
+
+    def down(held: Any, row: Any) -> Any:
+        """`held`: the diagonal and above it, and the right side, of the row that nothing has been taken from yet."""
+        (d, u, r), (low, own, up, b) = held, row
+        swap = jnp.abs(low) > jnp.abs(d)
+        pivot, other = jnp.where(swap, low, d), jnp.where(swap, d, low)
+        k = other / pivot
+        to, second = jnp.where(swap, own, u), jnp.where(swap, up, zeros)
+        done = (pivot, to, second, jnp.where(swap[..., None], b, r))
+        left = (
+            jnp.where(swap, u, own) - k * to,
+            jnp.where(swap, zeros, up) - k * second,
+            jnp.where(swap[..., None], r, b) - k[..., None] * done[3],
+        )
+        return left, done
+
+    def back(later: Any, row: Any) -> Any:
+        (x, y), (d, u, v, r) = later, row
+        made = (r - u[..., None] * x - v[..., None] * y) / d[..., None]
+        return (made, x), made
+
+    held, done = lax.scan(down, tuple(v[0] for v in rows[1:]), tuple(v[1:] for v in rows))
+    last = held[2] / held[0][..., None]
+    _, first = lax.scan(back, (last, jnp.zeros_like(last)), done, reverse=True)
+    return jnp.moveaxis(jnp.concatenate([first, last[None]]), 0, -2)

@@ -5,8 +5,13 @@ What is outside the array, and between its elements where it is dilated, is the 
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable
 from typing import Any
+
+from jax import lax
+from jax import numpy as jnp
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -101,6 +106,53 @@ def _window(s: Site, x: Value, *rest: Value) -> Value:
         return b.emit(ir.Reduce(shape_of(a.type)[0], (a,), operator(b, x.elem, f), (init,), True))[0]
 
     return windows(s, x, init, fold)
+
+
+def chosen(s: Site, x: Any, carried: Any) -> Any:
+    """In JAX: of each window of x, padded by what is never chosen, what is `carried` along with its largest (least)
+    element, the first one of several; as in XLA, where an element replaces one that is not >= (<=) it."""
+    p = s.params
+    ge = p["select_prim"].name == "ge"
+    dims, strides = p["window_dimensions"], p["window_strides"]
+    base, dilation = (p.get(name, (1,) * len(dims)) for name in ("base_dilation", "window_dilation"))
+    config = [(low, high, k - 1) for (low, high), k in zip(p["padding"], base, strict=True)]
+    floats = jnp.issubdtype(x.dtype, jnp.floating)
+    ends = (-jnp.inf, jnp.inf) if floats else (jnp.iinfo(x.dtype).min, jnp.iinfo(x.dtype).max)
+    full = lax.pad(x, jnp.asarray(ends[0 if ge else 1], x.dtype), config)
+    along = lax.pad(carried, jnp.zeros((), carried.dtype), config)
+    spans = zip(full.shape, dims, dilation, strides, strict=True)
+    ends_at = [size - (n - 1) * k for size, n, k, _ in spans]  # of the places where windows begin
+
+    def at(a: Any, place: tuple[int, ...]) -> Any:
+        first = [i * k for i, k in zip(place, dilation, strict=True)]
+        return lax.slice(a, first, [i + n for i, n in zip(first, ends_at, strict=True)], strides)
+
+    places = list(itertools.product(*[range(n) for n in dims]))
+    best, made = at(full, places[0]), at(along, places[0])
+    for place in places[1:]:
+        new = at(full, place)
+        kept = best >= new if ge else best <= new
+        best, made = jnp.where(kept, best, new), jnp.where(kept, made, at(along, place))
+    return made
+
+
+@rule("select_and_gather_add")
+def _chosen_tangents(s: Site, tangents: Value, x: Value) -> Value:
+    """The tangents of the largest (least) elements of windows."""
+    avals = [v.aval for v in s.eqn.invars]
+    return s.importer.traced(s.b, lambda t, x: chosen(s, x, t), avals, [tangents, x])[0]
+
+
+@rule("select_and_scatter_add")
+def _chosen_adjoints(s: Site, adjoints: Value, x: Value) -> Value:
+    """The adjoint of each window, at its largest (least) element."""
+
+    def added(g: Any, x: Any) -> Any:
+        count = math.prod(x.shape)
+        at = chosen(s, x, jnp.arange(1, count + 1).reshape(x.shape))  # 0 is of the padding
+        return jnp.zeros(count + 1, g.dtype).at[at.ravel()].add(g.ravel())[1:].reshape(x.shape)
+
+    return s.importer.traced(s.b, added, [v.aval for v in s.eqn.invars], [adjoints, x])[0]
 
 
 @rule("conv_general_dilated")
