@@ -48,12 +48,15 @@ CHEAP = (ir.Op, ir.At, ir.Rearrange, ir.Alias, ir.Iota, ir.Replicate, ir.Assert,
 
 
 def widths(lam: ir.Lambda) -> list[Atom]:
-    """The widths of the parallel constructs inside, those in loops and branches included."""
+    """The widths of the parallel constructs inside, those in loops, branches and few elements included."""
     out: list[Atom] = []
     for stm in lam.stms:
         e = stm.exp
         if isinstance(e, ir.Soac):
             out.append(e.width)
+            if isinstance(e.width, Const) and e.width.value <= SMALL:
+                for inner in e.lambdas():
+                    out += widths(inner)
         elif isinstance(e, ir.MatMul):
             out += [*shape_of(e.a.type), *shape_of(e.b.type)]
         elif isinstance(e, ir.ArgSort):
@@ -102,6 +105,15 @@ def sums_inside(lam: ir.Lambda) -> bool:
     """Whether a body, or that of a map in it, is worth being distributed for its updates."""
     return summed(lam) or any(
         isinstance(s.exp, ir.Mapping) and s.exp.accs and sums_inside(s.exp.lam) for s in lam.stms
+    )
+
+
+def opens(lam: ir.Lambda) -> bool:
+    """Whether a body opens an accumulator around parallel updates of one that it was given: around the map the two are
+    a nest's, whose dimensions are all there."""
+    return any(
+        isinstance(s.exp, ir.WithAcc) and wide(s.exp.lam) and any(isinstance(v.type, AccType) for v in ir.stm_free(s))
+        for s in lam.stms
     )
 
 
@@ -181,21 +193,21 @@ def _scalars(a: Atom, lam: ir.Lambda, known: set[Atom]) -> list[ir.Stm] | None:
 
 
 class _InAccs(ir.Renamer):
-    """Renames a body whose accumulators get an outer dimension, indexed by `index`."""
+    """Renames a body whose accumulators, but for those `outside`, get an outer dimension, indexed by `index`."""
 
-    def __init__(self, mapping: dict[Var, Atom], width: Atom, index: Var) -> None:
+    def __init__(self, mapping: dict[Var, Atom], width: Atom, index: Var, outside: set[Var]) -> None:
         super().__init__(mapping)
-        self.width, self.index = width, index
+        self.width, self.index, self.outside = width, index, outside
 
     def bind(self, v: Var) -> Var:
         fresh = super().bind(v)
-        if isinstance(fresh.type, AccType):
+        if isinstance(fresh.type, AccType) and v not in self.outside:
             fresh.type = AccType(fresh.type.elem, (self.width, *fresh.type.shape))
         return fresh
 
     def exp(self, e: ir.Exp) -> ir.Exp:
         out = super().exp(e)
-        if isinstance(out, ir.UpdateAcc):
+        if isinstance(e, ir.UpdateAcc) and isinstance(out, ir.UpdateAcc) and e.acc not in self.outside:
             out.index = (self.index, *out.index)
         return out
 
@@ -217,7 +229,7 @@ class Fission:
     def run(self) -> list[ir.Stm] | None:
         """The statements instead of the map's; None if it cannot be distributed, or it would change nothing."""
         e = self.e
-        if e.accs and not sums_inside(e.lam):
+        if e.accs and not sums_inside(e.lam) and not opens(e.lam):
             return None  # updates at places of their own, or that contend, are best made where their values are
         stms: list[ir.Stm] = []
         for stm in e.lam.stms:
@@ -419,20 +431,27 @@ class Fission:
         before = stms[:-1]
         probe = [v for v in inner.free() if v not in e.lam.params]
         cheap, inputs = self.needed(before, probe)
-        if any(isinstance(v.type, AccType) for v in inputs):
+        passing: set[Var] = set()
+        outer = {v: _end(v, e.lam, passing) for v in inputs if isinstance(v.type, AccType)}
+        ends = [*e.lam.result[:k], *outer.values()]
+        if None in ends or any(isinstance(a.type, AccType) for a in e.lam.result if a not in ends):
             return False
+        order = [*range(k), *[e.lam.result.index(a) for a in outer.values() if a is not None]]
+        order += [i for i in range(k, len(e.lam.result)) if i not in order]
+        inputs = [*outer, *[v for v in inputs if v not in outer]]
         index, outer_index = Var("i", I64), Var("is", ArrayType(I64, (width,)))
         accs = tuple([Var(p.name, AccType(_acc(p).elem, (width, *_acc(p).shape))) for p in e.lam.params])
         inside = tuple([Var(p.name, a.type) for p, a in zip(e.lam.params, accs, strict=True)])
-        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index)
+        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index, passing)
         params = tuple([renamer.bind(v) for v in inputs])
         body = renamer.stms([*cheap, *before, *e.lam.stms])
-        results = tuple([renamer.atom(a) for a in e.lam.result])
+        results = tuple([renamer.atom(e.lam.result[i]) for i in order])
         lam = ir.Lambda((*inside, index, *params), tuple(body), results)
         mapped = ir.Map(width, (*accs, outer_index, *[self.expanded[v] for v in inputs]), lam)
         closed = tuple([Var(a.name, a.type) for a in accs])
         extras = tuple([Var(v.name, self.wide_type(v.type)) for v in pat[k:]])
-        whole_lam = ir.Lambda(accs, (ir.Stm((*closed, *extras), mapped),), (*closed, *extras))
+        made = (*closed, *extras)
+        whole_lam = ir.Lambda(accs, (ir.Stm(tuple([made[i] for i in order]), mapped),), made)
         self.out.append(ir.Stm((outer_index,), ir.Iota(width, ZERO, ONE)))
         finals = tuple([Var(v.name, self.wide_type(v.type)) for v in pat])
         self.out.append(ir.Stm(finals, ir.WithAcc(tuple(arrays), e.op, whole_lam)))
@@ -456,6 +475,27 @@ def _units(stms: Sequence[ir.Stm]) -> list[list[ir.Stm]]:
             updates = []
         out.append([s])
     return out
+
+
+def _end(acc: Var, lam: ir.Lambda, seen: set[Var]) -> Atom | None:
+    """What an accumulator that a scope is given is at its end; None if something in it takes it that is no update or
+    map.  All variables that it is in the scope are `seen`."""
+    now: Atom = acc
+    seen.add(acc)
+    for s in lam.stms:
+        if now not in ir.stm_free(s):
+            continue
+        if isinstance(s.exp, ir.UpdateAcc):
+            now = s.pat[0]
+        elif isinstance(e := s.exp, ir.Mapping) and now not in e.lam.free():
+            at = e.arrays.index(now)
+            if _end(e.lam.params[at], e.lam, seen) is None:
+                return None
+            now = s.pat[[a for a in e.arrays if isinstance(a.type, AccType)].index(now)]
+        else:
+            return None
+        seen.add(s.pat[s.pat.index(now)])
+    return now
 
 
 def _ends(stms: Sequence[ir.Stm]) -> list[Var]:

@@ -13,7 +13,7 @@ from futad.rewrite.dce import effects
 LEGAL = Legality("nests", "maps nested perfectly are one, over the product of their widths", fires=False)
 NO_ASSERTION = LEGAL.condition("no assertion between", "it is not asked where the map inside has no elements")
 
-MOST_LEVELS = 4
+MOST_LEVELS = 8
 CHEAP = 60  # cost of the statements between two maps that every inner point repeats
 
 
