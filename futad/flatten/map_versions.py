@@ -34,11 +34,13 @@ ALL = ("loop", "thread", "columns", "parts", "one-scan", "folds", "warp", "block
 LONG_ROWS = 8  # times as many elements as a thread does at most make a row worth several blocks
 FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
+HEAVY = 8  # elements that one element of a row does, one after the other, make few points worth a warp each
 SMALL_INNER = 8  # inner widths up to here are not worth a block
 
 MANY = "ENOUGH_THREADS < points"
 WIDE = f"{MANY} && inner < LONG_INNER"
 SHORT = "inner < BLOCK_INNER"
+BUSY = f"{SHORT} && ENOUGH_THREADS*inner <= points*{WARP}"  # with a warp a point, of which `inner` threads work
 BY_WARPS = f"inner < WARP_INNER && ENOUGH_THREADS < points*{WARP}"
 FEW_LONG = f"points < ENOUGH_TILES && LONG_INNER*{LONG_ROWS} <= inner"
 LARGE = f"ENOUGH_THREADS*{LARGE_COLUMNS} < points*inner"
@@ -130,7 +132,8 @@ def map_grid(s: Stm, e: ir.Mapping, d: Deciding, without: frozenset[str], why: d
     if told.why:
         why["loop"] = told.why
     outside = Version("loop", HARDLY_ANY, d.instead(loop, s)) if loop is not None else None
-    narrow = WIDE if _long_elements(nest.body) else SHORT  # few points are worth several threads, though few
+    # Few points are worth several threads, though few.
+    narrow = WIDE if _long_elements(nest.body) else BUSY if _heavy_elements(nest.body) else SHORT
     columns = _by_columns(s, nest, d) if not modes else None
     thread = Version("thread", f"{narrow} || {WIDE}")
     if columns is not None:
@@ -175,6 +178,24 @@ def _long_elements(lam: Lambda) -> bool:
     return any(
         isinstance(s.exp, ir.Soac) and any(fission.looping(f) for f in s.exp.lambdas()) for s in lam.stms
     )
+
+
+def _heavy_elements(lam: Lambda) -> bool:
+    """Whether each element of something parallel inside does as much as `HEAVY` elements, one after the other."""
+    return any(
+        isinstance(s.exp, ir.Soac) and any(_elements(f) >= HEAVY for f in s.exp.lambdas()) for s in lam.stms
+    )
+
+
+def _elements(lam: Lambda) -> int:
+    """How many elements the parallel constructs of a scope have, with those inside."""
+    total = 0
+    for s in lam.stms:
+        e = s.exp
+        if isinstance(e, ir.Soac):
+            width = int(e.width.value) if isinstance(e.width, Const) else UNKNOWN_INNER
+            total += width * max(1, *[_elements(f) for f in e.lambdas()])
+    return total
 
 
 Part = tuple[Version | None, str, tuple[ir.Atoms, ...]]
