@@ -64,6 +64,7 @@ EVERY = [
     DeviceChoice("three-passes", "a scan of chunks", ("scan", "scan-in-chunks"), "one pass is faster"),
     _scope("rows-reshaped", "rows are reshaped outside of the map", "it is no map that reshapes rows"),
     _scope("updates-as-sums", "updates of one place as sums", "its updates have places of their own, or are no nest"),
+    _scope("one-fold", "folds of folds as one over all elements", "it is no fold of folds by one operator"),
     _scope("map-then-folds", "a map, then folds of its results", "nothing in an element of its folds is parallel"),
     _scope("folds-by-columns", "folds of arrays as maps of folds", "it is no fold of arrays by a map over them"),
     _scope("folds-of-arrays", "log2 n maps over pairs", "its elements are scalars, or folded by columns"),

@@ -450,8 +450,8 @@ class Fission:
         mapped = ir.Map(width, (*accs, outer_index, *[self.expanded[v] for v in inputs]), lam)
         closed = tuple([Var(a.name, a.type) for a in accs])
         extras = tuple([Var(v.name, self.wide_type(v.type)) for v in pat[k:]])
-        made = (*closed, *extras)
-        whole_lam = ir.Lambda(accs, (ir.Stm(tuple([made[i] for i in order]), mapped),), made)
+        ends_of = (*closed, *extras)
+        whole_lam = ir.Lambda(accs, (ir.Stm(tuple([ends_of[i] for i in order]), mapped),), ends_of)
         self.out.append(ir.Stm((outer_index,), ir.Iota(width, ZERO, ONE)))
         finals = tuple([Var(v.name, self.wide_type(v.type)) for v in pat])
         self.out.append(ir.Stm(finals, ir.WithAcc(tuple(arrays), e.op, whole_lam)))
@@ -487,7 +487,8 @@ def _end(acc: Var, lam: ir.Lambda, seen: set[Var]) -> Atom | None:
             continue
         if isinstance(s.exp, ir.UpdateAcc):
             now = s.pat[0]
-        elif isinstance(e := s.exp, ir.Mapping) and now not in e.lam.free():
+        elif isinstance(s.exp, ir.Mapping) and now not in s.exp.lam.free():
+            e = s.exp
             at = e.arrays.index(now)
             if _end(e.lam.params[at], e.lam, seen) is None:
                 return None

@@ -16,6 +16,7 @@ from futad.flatten import fission, prepare
 from futad.flatten import kernel as kir
 from futad.flatten.all_pairs import all_pairs_of
 from futad.flatten.chosen import chosen
+from futad.flatten.flat_folds import flat
 from futad.flatten.fused_products import ELEMENTS, is_batch
 from futad.flatten.histogram_versions import histogram_grid
 from futad.flatten.map_versions import Deciding, Note, map_grid
@@ -99,7 +100,7 @@ def _screma(
         return Grid("tiles", (e.width, found.inner.width, found.fold.width))
     ways = (
         ("rows-reshaped", prepare.reshaped), ("updates-as-sums", lambda x: sums_first(x, d.indices) or [x]),
-        ("map-then-folds", fission.split),
+        ("one-fold", lambda x: flat(x) or [x]), ("map-then-folds", fission.split),
     )  # fmt: skip
     for way, instead in ways:
         stms = instead(s) if way not in without else [s]
@@ -121,6 +122,7 @@ def _screma(
 WHY = {
     "rows-reshaped": "rows are reshaped outside of the map",
     "updates-as-sums": "updates of one place are summed first",
+    "one-fold": "folds of folds are one fold",
     "map-then-folds": "a map in which more is parallel, then folds of its results",
     "folds-by-columns": "folds of columns",
     "folds-of-arrays": "no kernel folds arrays",

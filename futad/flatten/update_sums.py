@@ -34,7 +34,7 @@ from futad.core.types import (
     row_type,
     zero,
 )
-from futad.flatten.levels import repeated
+from futad.flatten.levels import repeated, unravelled
 from futad.flatten.slice_elements import by_elements
 from futad.legality import Legality
 from futad.rewrite.dce import dead_code
@@ -179,9 +179,9 @@ def _in_order(s: Stm, e: ir.Map, accs: Sequence[Var]) -> Stm | None:
     order = [own.index(a) for a in accs]
     params = [p for p in e.lam.params if isinstance(p.type, AccType)]
     rest = [(p, a) for p, a in zip(e.lam.params, e.arrays, strict=True) if not isinstance(p.type, AccType)]
-    results, pat = ((*[x[k] for k in order], *x[len(own) :]) for x in (e.lam.result, s.pat))
-    lam = Lambda((*[params[k] for k in order], *[p for p, _ in rest]), e.lam.stms, results)
-    return Stm(pat, ir.Map(e.width, (*accs, *[a for _, a in rest]), lam), s.attrs)
+    results, pat = [e.lam.result[k] for k in order], [s.pat[k] for k in order]
+    lam = Lambda((*[params[k] for k in order], *[p for p, _ in rest]), e.lam.stms, tuple(results))
+    return Stm(tuple(pat), ir.Map(e.width, (*accs, *[a for _, a in rest]), lam), s.attrs)
 
 
 def _at_the_end(u: _Updates, updates: list[Stm], accs: tuple[Var, ...], result: ir.Atoms) -> bool:
@@ -328,14 +328,8 @@ class _Summed:
         """Emit the sums over all summed dimensions as one."""
         at = Var("at", I64)
         c = Builder()
-        index: dict[int, Atom] = {}
-        rest: Atom = at
-        for level in reversed(self.summed[1:]):
-            n = self.u.maps[level].width
-            above = c.op("quot", rest, n)
-            index[level] = c.op("sub", rest, c.op("mul", above, n))
-            rest = above
-        index[self.summed[0]] = rest
+        places = unravelled(c, at, [self.u.maps[k].width for k in self.summed])
+        index = dict(zip(self.summed, places, strict=True))
         args: list[Atom] = []
         for p in self.value.params:
             there = [index[k] for k in self.levels[p] if k in index]
