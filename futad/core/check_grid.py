@@ -13,7 +13,7 @@ from futad.core.types import I64, ArrayType, Atom, Prim, elem_of, shape_of
 # The levels of templates that have versions, and which of them are other statements.
 LEVELS: dict[str, dict[str, bool]] = {
     "scope": {
-        "rows-reshaped": True, "updates-as-sums": True, "one-fold": True, "map-then-folds": True,
+        "one-batch": True, "rows-reshaped": True, "updates-as-sums": True, "one-fold": True, "map-then-folds": True,
         "folds-by-columns": True, "folds-of-arrays": True, "bins-apart": True,
     },
     "map": {

@@ -62,6 +62,7 @@ EVERY = [
     DeviceChoice("reduce", "chunks, one a block", ("reduce",), "it is no reduction of scalars"),
     DeviceChoice("one-pass", "a scan with look-back", ("scan", "scan-in-chunks"), "it is no scan of scalars"),
     DeviceChoice("three-passes", "a scan of chunks", ("scan", "scan-in-chunks"), "one pass is faster"),
+    _scope("one-batch", "products over batches of batches as one batch", "it is no map of maps of products"),
     _scope("rows-reshaped", "rows are reshaped outside of the map", "it is no map that reshapes rows"),
     _scope("updates-as-sums", "updates of one place as sums", "its updates have places of their own, or are no nest"),
     _scope("one-fold", "folds of folds as one over all elements", "it is no fold of folds by one operator"),

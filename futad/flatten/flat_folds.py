@@ -104,4 +104,18 @@ def flat(stm: Stm) -> list[Stm] | None:
     return [*dead_code(Lambda((), tuple(b.stms), stm.pat))[0].stms]
 
 
-__all__ = ["flat"]
+def flat_inside(stm: Stm) -> Stm | None:
+    """The map with folds of folds in it, or in maps in it, as one each; None if there are none."""
+    e = stm.exp
+    if not isinstance(e, ir.Map):
+        return None
+    stms: list[Stm] = []
+    for s in e.lam.stms:
+        inner = flat_inside(s)
+        stms += [inner] if inner is not None else flat(s) or [s]
+    if len(stms) == len(e.lam.stms) and all(a is b for a, b in zip(stms, e.lam.stms, strict=True)):
+        return None
+    return Stm(stm.pat, ir.Map(e.width, e.arrays, Lambda(e.lam.params, tuple(stms), e.lam.result)), stm.attrs)
+
+
+__all__ = ["flat", "flat_inside"]

@@ -24,6 +24,7 @@ from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
 from futad.fires import asking
 from futad.flatten import fission, segments
 from futad.flatten.all_pairs import all_pairs_of, peeled
+from futad.flatten.flat_folds import flat_inside
 from futad.flatten.interchange import loop_out
 from futad.flatten.kernel import BLOCK_LIMIT, FEW_BINS, WARP
 from futad.flatten.levels import MOST_LEVELS, levels_of
@@ -218,6 +219,9 @@ def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Pa
         work = tuple([(p.inner.width, p.fold.width) for p in pairs])
         terms = [*(["BLOCK_INNER"] if loops else []), *(["work"] if work else [])]  # loops are long
         return Version("distributed", body=d.instead(stms, s)), f"{MANY} && {' + '.join(terms)} < BLOCK_INNER", work
+    whole_folds = flat_inside(s) if "one-fold" not in without else None
+    if whole_folds is not None:
+        return Version("distributed", body=d.instead([whole_folds], s)), MANY, ()
     found = segments.as_one_sort(s) or fission.distribute(s)
     # However many threads there are, those that update one place wait for each other.
     when = MANY if deep else ""
