@@ -249,6 +249,8 @@ class Fission:
                 continue
             if any(v in self.expanded for v in stm.pat):
                 continue  # a part has taken it along
+            if isinstance(stm.exp, ir.Reshape) and self.reshaped(stm, stm.exp):
+                continue
             if isinstance(stm.exp, CHEAP):
                 for v in stm.pat:
                     self.cheap[v] = stm
@@ -374,6 +376,15 @@ class Fission:
         whole = self.expanded[v] = Var(v.name, self.wide_type(v.type))
         rows = Range(ZERO, self.e.width, ONE)
         self.out.append(ir.Stm((whole,), ir.At(self.expanded[e.array], (rows, *e.index), None)))
+        return True
+
+    def reshaped(self, stm: ir.Stm, e: ir.Reshape) -> bool:
+        """Rows that a part has made under another shape as the matrix under another shape."""
+        (v,) = stm.pat
+        if e.array in self.e.lam.params or e.array not in self.expanded or any(x in self.bound for x in e.shape):
+            return False
+        whole = self.expanded[v] = Var(v.name, self.wide_type(v.type))
+        self.out.append(ir.Stm((whole,), ir.Reshape(self.expanded[e.array], (self.e.width, *e.shape))))
         return True
 
     def concat(self, stm: ir.Stm, e: ir.Concat) -> bool:
