@@ -118,8 +118,8 @@ def opens(lam: ir.Lambda) -> bool:
 
 
 def _same_place(stm: ir.Stm, varying: set[Var]) -> bool:
-    """Whether a nest of maps does nothing but update accumulators by scalars, at places that some variables say nothing
-    of."""
+    """Whether a nest of maps does nothing but update accumulators by scalars, some at places that some variables say
+    nothing of."""
     stms: list[ir.Stm] = [stm]
     while len(stms) == 1 and isinstance(e := stms[0].exp, ir.Map) and e.accs == len(stms[0].pat):
         varying = {*varying, *[p for p, a in zip(e.lam.params, e.arrays, strict=True) if a in varying]}
@@ -130,8 +130,8 @@ def _same_place(stm: ir.Stm, varying: set[Var]) -> bool:
             elif not varying.isdisjoint(ir.stm_free(s)):
                 varying.update(s.pat)
     updates = [s.exp for s in stms if isinstance(s.exp, ir.UpdateAcc)]
-    alike = all(isinstance(e.value.type, Prim) and varying.isdisjoint(e.index) for e in updates)
-    return bool(updates) and len(updates) == len(stms) and alike
+    scalars = len(updates) == len(stms) and all(isinstance(e.value.type, Prim) for e in updates)
+    return scalars and any(varying.isdisjoint(e.index) for e in updates)
 
 
 def looping(lam: ir.Lambda) -> bool:
@@ -417,7 +417,8 @@ class Fission:
 
     def with_acc(self, stms: list[ir.Stm], e: ir.WithAcc) -> bool:
         """A map of a WithAcc as a WithAcc of a map."""
-        if e.lam.has(ir.WithAcc) or not all(isinstance(a, Var) for a in e.arrays):
+        others = _others(e.lam)
+        if others is None or not all(isinstance(a, Var) for a in e.arrays):
             return False
         width, k = self.e.width, len(e.arrays)
         pat = stms[-1].pat
@@ -442,8 +443,7 @@ class Fission:
         before = stms[:-1]
         probe = [v for v in inner.free() if v not in e.lam.params]
         cheap, inputs = self.needed(before, probe)
-        passing: set[Var] = set()
-        outer = {v: _end(v, e.lam, passing) for v in inputs if isinstance(v.type, AccType)}
+        outer = {v: _end(v, e.lam, others) for v in inputs if isinstance(v.type, AccType)}
         ends = [*e.lam.result[:k], *outer.values()]
         if None in ends or any(isinstance(a.type, AccType) for a in e.lam.result if a not in ends):
             return False
@@ -453,7 +453,7 @@ class Fission:
         index, outer_index = Var("i", I64), Var("is", ArrayType(I64, (width,)))
         accs = tuple([Var(p.name, AccType(_acc(p).elem, (width, *_acc(p).shape))) for p in e.lam.params])
         inside = tuple([Var(p.name, a.type) for p, a in zip(e.lam.params, accs, strict=True)])
-        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index, passing)
+        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index, others)
         params = tuple([renamer.bind(v) for v in inputs])
         body = renamer.stms([*cheap, *before, *e.lam.stms])
         results = tuple([renamer.atom(e.lam.result[i]) for i in order])
@@ -508,6 +508,17 @@ def _end(acc: Var, lam: ir.Lambda, seen: set[Var]) -> Atom | None:
             return None
         seen.add(s.pat[s.pat.index(now)])
     return now
+
+
+def _others(lam: ir.Lambda) -> set[Var] | None:
+    """The accumulators in the body of a WithAcc that are of another one in it; None if it is not known which are."""
+    if not lam.has(ir.WithAcc):
+        return set()
+    own: set[Var] = set()
+    if any(_end(p, lam, own) is None for p in lam.params):
+        return None
+    bound = [v for s in ir.statements(lam.stms) for v in (*s.pat, *[p for f in s.exp.lambdas() for p in f.params])]
+    return {v for v in bound if isinstance(v.type, AccType)} - own
 
 
 def _ends(stms: Sequence[ir.Stm]) -> list[Var]:
