@@ -44,19 +44,19 @@ MADE_BEFORE = LEGAL.condition("operands made before", "what a part takes along i
 
 SMALL = 8  # parallel constructs of at most this width are not worth being distributed
 
+MANY = 512  # elements of constructs of such widths, one inside the other, that are worth it all the same
+UNKNOWN = 1 << 16  # elements where a width is not known
+
 CHEAP = (ir.Op, ir.At, ir.Rearrange, ir.Alias, ir.Iota, ir.Replicate, ir.Assert, ir.Reshape)
 
 
 def widths(lam: ir.Lambda) -> list[Atom]:
-    """The widths of the parallel constructs inside, those in loops, branches and few elements included."""
+    """The widths of the parallel constructs inside, those in loops and branches included."""
     out: list[Atom] = []
     for stm in lam.stms:
         e = stm.exp
         if isinstance(e, ir.Soac):
             out.append(e.width)
-            if isinstance(e.width, Const) and e.width.value <= SMALL:
-                for inner in e.lambdas():
-                    out += widths(inner)
         elif isinstance(e, ir.MatMul):
             out += [*shape_of(e.a.type), *shape_of(e.b.type)]
         elif isinstance(e, ir.ArgSort):
@@ -71,7 +71,19 @@ def widths(lam: ir.Lambda) -> list[Atom]:
 
 def wide(lam: ir.Lambda) -> bool:
     """Whether something inside is parallel and not known to be small."""
-    return any(not (isinstance(w, Const) and w.value <= SMALL) for w in widths(lam))
+    return any(not (isinstance(w, Const) and w.value <= SMALL) for w in widths(lam)) or elements(lam) > MANY
+
+
+def elements(lam: ir.Lambda, unknown: int = UNKNOWN) -> int:
+    """How many elements the parallel constructs of a scope have, with those inside; `unknown`: where that is not
+    known."""
+    total = 0
+    for s in lam.stms:
+        e = s.exp
+        if isinstance(e, ir.Soac):
+            width = int(e.width.value) if isinstance(e.width, Const) else unknown
+            total += width * max(1, *[elements(f, unknown) for f in e.lambdas()])
+    return total
 
 
 def deep(lam: ir.Lambda) -> bool:

@@ -104,18 +104,24 @@ def flat(stm: Stm) -> list[Stm] | None:
     return [*dead_code(Lambda((), tuple(b.stms), stm.pat))[0].stms]
 
 
-def flat_inside(stm: Stm) -> Stm | None:
-    """The map with folds of folds in it, or in maps in it, as one each; None if there are none."""
+def flat_inside(stm: Stm) -> list[Stm] | None:
+    """The map with folds of folds in it, or in maps in it, as one each, after the sizes of these; None if there are
+    none."""
     e = stm.exp
     if not isinstance(e, ir.Map):
         return None
+    bound = {*e.lam.params, *[v for s in e.lam.stms for v in s.pat]}
     stms: list[Stm] = []
+    sizes: list[Stm] = []
     for s in e.lam.stms:
-        inner = flat_inside(s)
-        stms += [inner] if inner is not None else flat(s) or [s]
+        made = flat_inside(s) or flat(s)
+        while made and isinstance(made[0].exp, ir.Op) and bound.isdisjoint(ir.stm_free(made[0])):
+            sizes.append(made.pop(0))
+        stms += made or [s]
     if len(stms) == len(e.lam.stms) and all(a is b for a, b in zip(stms, e.lam.stms, strict=True)):
         return None
-    return Stm(stm.pat, ir.Map(e.width, e.arrays, Lambda(e.lam.params, tuple(stms), e.lam.result)), stm.attrs)
+    lam = Lambda(e.lam.params, tuple(stms), e.lam.result)
+    return [*sizes, Stm(stm.pat, ir.Map(e.width, e.arrays, lam), stm.attrs)]
 
 
 __all__ = ["flat", "flat_inside"]

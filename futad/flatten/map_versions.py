@@ -183,20 +183,8 @@ def _long_elements(lam: Lambda) -> bool:
 
 def _heavy_elements(lam: Lambda) -> bool:
     """Whether each element of something parallel inside does as much as `HEAVY` elements, one after the other."""
-    return any(
-        isinstance(s.exp, ir.Soac) and any(_elements(f) >= HEAVY for f in s.exp.lambdas()) for s in lam.stms
-    )
-
-
-def _elements(lam: Lambda) -> int:
-    """How many elements the parallel constructs of a scope have, with those inside."""
-    total = 0
-    for s in lam.stms:
-        e = s.exp
-        if isinstance(e, ir.Soac):
-            width = int(e.width.value) if isinstance(e.width, Const) else UNKNOWN_INNER
-            total += width * max(1, *[_elements(f) for f in e.lambdas()])
-    return total
+    inside = [f for s in lam.stms if isinstance(s.exp, ir.Soac) for f in s.exp.lambdas()]
+    return any(fission.elements(f, UNKNOWN_INNER) >= HEAVY for f in inside)
 
 
 Part = tuple[Version | None, str, tuple[ir.Atoms, ...]]
@@ -221,7 +209,7 @@ def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Pa
         return Version("distributed", body=d.instead(stms, s)), f"{MANY} && {' + '.join(terms)} < BLOCK_INNER", work
     whole_folds = flat_inside(s) if "one-fold" not in without else None
     if whole_folds is not None:
-        return Version("distributed", body=d.instead([whole_folds], s)), MANY, ()
+        return Version("distributed", body=d.instead(whole_folds, s)), MANY, ()
     found = segments.as_one_sort(s) or fission.distribute(s)
     # However many threads there are, those that update one place wait for each other.
     when = MANY if deep else ""

@@ -101,15 +101,15 @@ def test_accumulators_open_around_the_map() -> None:
 def test_elements_of_slices_are_read_where_they_are() -> None:
     xs, acc, i = Var("xs", ArrayType(F64, (i64(9), i64(9)))), Var("acc", AccType(F64, (i64(3),))), Var("i", I64)
     e = Var("e", ArrayType(F64, (i64(3), i64(2))))
-    row, x, inner, end = Var("row", ArrayType(F64, (i64(2),))), Var("x", F64), Var("acc", acc.type), Var("acc", acc.type)
+    row, x = Var("row", ArrayType(F64, (i64(2),))), Var("x", F64)
+    inner, end, out, given_acc, result = [Var("acc", acc.type) for _ in range(5)]
     b = Builder()
     deepest = ir.Lambda((inner, row), (ir.Stm((x,), ir.At(row, (ONE,), None)),
                                        ir.Stm((end,), ir.UpdateAcc(inner, (i,), x))), (end,))  # fmt: skip
-    out = Var("acc", acc.type)
     index = (Range(i, i64(3), i64(2)), Range(ONE, i64(2), ONE))
-    body = ir.Lambda((acc, i), (ir.Stm((e,), ir.At(xs, index, None)), ir.Stm((out,), ir.Map(i64(3), (acc, e), deepest))),
-                     (out,))  # fmt: skip
-    places, given_acc, result = b.let(ir.Iota(i64(2), ZERO, ONE)), Var("acc", acc.type), Var("acc", acc.type)
+    below = ir.Stm((out,), ir.Map(i64(3), (acc, e), deepest))
+    body = ir.Lambda((acc, i), (ir.Stm((e,), ir.At(xs, index, None)), below), (out,))
+    places = b.let(ir.Iota(i64(2), ZERO, ONE))
     stm = ir.Stm((result,), ir.Map(i64(2), (given_acc, places), body))
     made = by_elements(stm, {places})
     assert made is not stm and isinstance(made.exp, ir.Map)
