@@ -21,7 +21,12 @@ from futad.flatten.levels import repeated, unravelled
 from futad.legality import Legality
 from futad.rewrite.dce import dead_code
 
-LEGAL = Legality("flat-folds", "folds of folds are one fold over all their elements")
+LEGAL = Legality(
+    "flat-folds",
+    "folds of folds are one fold over all their elements",
+    worth="the gradient of an imported batch normalisation: 254 steps and 17 launches in place of 1565 and 21; of "
+    "conjugate gradients 202 launches fewer (futad dev --cost)",
+)
 SAME_OPERATOR = LEGAL.condition("same operator", "sums of maxima are no sums, and no maxima")
 
 FEW = 64  # elements that a thread folds by itself
