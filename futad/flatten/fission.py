@@ -82,7 +82,7 @@ def elements(lam: ir.Lambda, unknown: int = UNKNOWN) -> int:
         e = s.exp
         if isinstance(e, ir.Soac):
             width = int(e.width.value) if isinstance(e.width, Const) else unknown
-            total += width * max(1, *[elements(f, unknown) for f in e.lambdas()])
+            total += width * max([1, *[elements(f, unknown) for f in e.lambdas()]])
     return total
 
 

@@ -191,7 +191,7 @@ def _made_in_shape(s: Stm, e: ir.Map) -> list[Stm] | None:
     if not after:
         return None
     used = {v for x in e.lam.stms for v in ir.stm_free(x)} | {*result}
-    stms = tuple([x for x in e.lam.stms if x.pat[0] not in made or x.pat[0] in used])
+    stms = tuple([x for x in e.lam.stms if not isinstance(x.exp, ir.Reshape) or x.pat[0] in used])
     lam = Lambda(e.lam.params, stms, tuple(result))
     return [Stm(tuple(pat), ir.Map(e.width, e.arrays, lam), s.attrs), *after]
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from futad.core import ir
+from futad.errors import AssertionFailed
 from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
@@ -86,3 +87,29 @@ def test_rows_of_maps_are_shared_out() -> None:
     """A block a point has all elements of the two inner dimensions, and no thread more than its share of them."""
     a = DEVICE.count("rows", {"n": 8, "m": 16, "k": 256})
     assert a.total.steps <= 300, a.table()
+
+
+ODD = OnDevice(
+    """
+-- An assertion beside a reshape, and a scatter inside of what is folded.
+entry asserted [n][m] (xss: [n][m]f64): [n][2][2]f64 =
+  map (\\xs -> let ys = map (* 2) (xs[:4] :> [4]f64) in unflatten (assert (xs[0] < 9) ys :> [2 * 2]f64)) xss
+entry scattered [n][m] (xss: [n][m]f64): f64 =
+  f64.sum (map (\\xs -> f64.sum (scatter (copy xs) [0, 1] [1, f64.sum xs])) xss)
+""",
+    "odd.fut",
+    check=True,
+)
+
+
+@pytest.mark.slow
+@needs_cxx
+@pytest.mark.parametrize("entry", ["asserted", "scattered"])
+def test_what_stands_beside(entry: str) -> None:
+    args = [np.int64(3), np.int64(5), np.random.default_rng(3).normal(size=(3, 5))]
+    for x, y in zip(ODD.run(entry, args), ODD.interpreted(entry, args), strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-12)
+    args[2][1, 0] = 10
+    if entry == "asserted":
+        with pytest.raises(AssertionFailed):
+            ODD.run(entry, args)
