@@ -75,14 +75,11 @@ def wide(lam: ir.Lambda) -> bool:
 
 
 def elements(lam: ir.Lambda, unknown: int = UNKNOWN) -> int:
-    """How many elements the parallel constructs of a scope have, with those inside; `unknown`: where that is not
-    known."""
+    """How many elements the parallel constructs of a scope have, with those inside; `unknown`: of one of that width."""
     total = 0
-    for s in lam.stms:
-        e = s.exp
-        if isinstance(e, ir.Soac):
-            width = int(e.width.value) if isinstance(e.width, Const) else unknown
-            total += width * max([1, *[elements(f, unknown) for f in e.lambdas()]])
+    for e in [s.exp for s in lam.stms if isinstance(s.exp, ir.Soac)]:
+        width = int(e.width.value) if isinstance(e.width, Const) else unknown
+        total += width * max([1, *[elements(f, unknown) for f in e.lambdas()]])
     return total
 
 
@@ -123,10 +120,8 @@ def sums_inside(lam: ir.Lambda) -> bool:
 def opens(lam: ir.Lambda) -> bool:
     """Whether a body opens an accumulator around parallel updates of one that it was given: around the map the two are
     a nest's, whose dimensions are all there."""
-    return any(
-        isinstance(s.exp, ir.WithAcc) and wide(s.exp.lam) and any(isinstance(v.type, AccType) for v in ir.stm_free(s))
-        for s in lam.stms
-    )
+    users = [s for s in lam.stms if isinstance(s.exp, ir.WithAcc) and wide(s.exp.lam)]
+    return any(isinstance(v.type, AccType) for s in users for v in ir.stm_free(s))
 
 
 def _same_place(stm: ir.Stm, varying: set[Var]) -> bool:
@@ -512,8 +507,7 @@ def _end(acc: Var, lam: ir.Lambda, seen: set[Var]) -> Atom | None:
             now = s.pat[0]
         elif isinstance(s.exp, ir.Mapping) and now not in s.exp.lam.free():
             e = s.exp
-            at = e.arrays.index(now)
-            if _end(e.lam.params[at], e.lam, seen) is None:
+            if _end(e.lam.params[e.arrays.index(now)], e.lam, seen) is None:
                 return None
             now = s.pat[[a for a in e.arrays if isinstance(a.type, AccType)].index(now)]
         else:
