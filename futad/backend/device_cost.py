@@ -13,10 +13,11 @@ The host code is walked with the sizes in place of arrays; what it launches is e
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from futad.backend.kernel_cost import UNKNOWN, Cost, Known, Place, estimate, evaluate, index, is_flop
+from futad.backend.kernel_cost import Cost, Known, Place, estimate, is_flop
+from futad.backend.kernel_lanes import UNKNOWN, evaluate, index
 from futad.core import ir as core
 from futad.core.types import ArrayType, Atom, Const, Prim, Var, elem_of, prim_of, shape_of
 from futad.errors import UsageError
@@ -39,13 +40,15 @@ Value = Any  # a NumPy scalar or int, UNKNOWN, or a Place
 
 @dataclass(slots=True)
 class Row:
-    """What all launches of one kernel cost; `blocks` is how many the smallest of them has (0: it is no kernel)."""
+    """What all launches of one kernel cost; `blocks` and `threads` are how many the smallest of them has (0: it is no
+    kernel)."""
 
     name: str
     what: str
     line: int
     launches: int = 0
     blocks: int = 0
+    threads: int = 0
     cost: Cost = field(default_factory=Cost)
 
 
@@ -76,15 +79,17 @@ class Account:
     def table(self) -> str:
         """One line a kernel, then the totals beside the least possible."""
         lines = [
-            f"{'kernel':<22} {'line':>5} {'launches':>8} {'blocks':>7} {'read':>10} {'written':>10} {'flops':>10} "
-            f"{'traffic':>10} {'strided':>8} {'gathered':>8}  what"
+            f"{'kernel':<22} {'line':>5} {'launches':>8} {'blocks':>7} {'threads':>8} {'steps':>8} {'read':>10} "
+            f"{'written':>10} {'flops':>10} {'traffic':>10} {'strided':>8} {'gathered':>8} {'at once':>8} {'meet':>8}"
+            "  what"
         ]
         for r in self.rows.values():
             c = r.cost
             lines.append(
-                f"{r.name:<22} {r.line or '':>5} {r.launches:>8} {r.blocks or '-':>7} {_short(c.read):>10} "
-                f"{_short(c.written):>10} {_short(c.flops):>10} {_short(c.traffic):>10} "
-                f"{_share(c.strided, c.traffic):>8} {_share(c.gathered, c.traffic):>8}  {r.what}"
+                f"{r.name:<22} {r.line or '':>5} {r.launches:>8} {r.blocks or '-':>7} {r.threads or '-':>8} "
+                f"{_short(c.steps):>8} {_short(c.read):>10} {_short(c.written):>10} {_short(c.flops):>10} "
+                f"{_short(c.traffic):>10} {_share(c.strided, c.traffic):>8} {_share(c.gathered, c.traffic):>8} "
+                f"{_short(c.atomics) if c.atomics else '-':>8} {_short(c.meet) if c.meet else '-':>8}  {r.what}"
             )
         t = self.total
         nbytes, flops = self.least
@@ -97,6 +102,9 @@ class Account:
             f"{_ratio(t.flops, flops)}",
             f"traffic  {_short(t.traffic):>10}, of sectors that only strided accesses take "
             f"{_share(t.strided, t.traffic)}, gathered ones {_share(t.gathered, t.traffic)}",
+            f"steps    {_short(t.steps):>10} one after another, of the threads that have most of each launch: "
+            "accesses, operations, barriers",
+            f"at once  {_short(t.atomics):>10} updates, {_short(t.meet)} of one place",
             *[f"note: {n}" for n in self.notes],
         ]
         return "\n".join(lines) + "\n"
@@ -335,7 +343,7 @@ class _Host:
         self.notes.append("a branch depends on a value computed on the device: the side that moves more counts")
         before, best = self.rows, None
         for side in (then, orelse):
-            self.rows = {k: Row(r.name, r.what, r.line, r.launches, r.blocks, r.cost.copy()) for k, r in before.items()}
+            self.rows = {k: replace(r, cost=r.cost.copy()) for k, r in before.items()}
             self.block(side)
             moved = sum(r.cost.read + r.cost.written for r in self.rows.values())
             if best is None or moved > best[0]:
@@ -356,17 +364,19 @@ class _Host:
                 known[name] = Place(f"scratch {name}", each.elem.bytes * units * self.number(each.count, "scratch"))
             else:
                 known[name] = self.env[name]
-        key = (id(k), units, *[(v.name, v.bytes) if isinstance(v, Place) else repr(v) for v in known.values()])
+        inner = self.number(s.inner, "the depth of a grid")
+        blocks, width = grid(LIMITS, k.kind, int(units), int(inner))
+        blocks *= int(inner) if k.kind == "tile" else 1
+        given = [(v.name, v.bytes) if isinstance(v, Place) else repr(v) for v in known.values()]
+        key = (id(k), units, blocks, width, *given)
         if key not in self.seen:
-            self.seen[key] = estimate(k, units, known)
+            self.seen[key] = estimate(k, units, known, (blocks, width))
             if k.kind in kir.TOGETHER and any(isinstance(x, ir.While) for x in statements(k.body)):
                 self.notes.append("a loop stops on a value computed on the device: one iteration counted")
         r = self.row(k.name, k.what, k.line)
         r.launches += 1
-        inner = self.number(s.inner, "the depth of a grid")
-        blocks, _ = grid(LIMITS, k.kind, int(units), int(inner))
-        blocks *= int(inner) if k.kind == "tile" else 1
-        r.blocks = min(r.blocks or blocks, blocks)
+        threads = int(min(units, blocks * width)) if k.kind == "thread" else blocks * width
+        r.blocks, r.threads = min(r.blocks or blocks, blocks), min(r.threads or threads, threads)
         r.cost.add(self.seen[key])
 
 

@@ -70,7 +70,7 @@ class HostEmitter:
         self.elems = {s.name: s.elem for s in statements(f.body) if isinstance(s, (ir.Pointer, ir.Ensure))}
         self.line(f"def {name}({', '.join(['R', 'K', *[p.name for p in f.params]])}):")
         self.depth = 1
-        self.line(f"{', '.join(name.upper() for name in Thresholds._fields[:-1])} = R.thresholds")
+        self.line(f"{', '.join(name.upper() for name in Thresholds._fields)} = R.thresholds")
         if self.measures:
             self.line(f"{kir.MEASURES} = R.measures")
         self.block(f.body)

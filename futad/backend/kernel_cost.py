@@ -9,16 +9,38 @@ and the dearer side's operations.
 Traffic is what the accesses themselves ask for, each time and each warp for itself, in sectors of 32 bytes: the places
 of a warp's 32 threads are computed for one warp in the middle of the launch.  Neighbouring elements take the fewest
 sectors; what is beyond those is strided, if the places follow from the indices, or gathered, if they follow from data.
+
+Steps are what one thread does one after another: accesses of memory, floating-point operations and barriers.  Of a loop
+whose end is not known from sizes one iteration counts.  Updates at once (`Atomic`) are counted one by one, and how many
+of them meet at a place, which a card does one after another.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
+from futad.backend.kernel_lanes import (
+    LANES,
+    SECTOR,
+    SOME,
+    WARP,
+    WHOLE,
+    Value,
+    any_lanes,
+    chosen,
+    constant,
+    drawn_lanes,
+    evaluate,
+    index,
+    neighbours,
+    uniform,
+    warp_lanes,
+)
 from futad.core.scalarops import OPS
 from futad.core.types import I64, Prim
 from futad.flatten import kernel as kir
@@ -26,14 +48,6 @@ from futad.flatten.kernel import Kernel
 from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.views import Mem
-
-
-class _Unknown:
-    def __repr__(self) -> str:
-        return "unknown"
-
-
-UNKNOWN = _Unknown()
 
 
 @dataclass(slots=True)
@@ -50,7 +64,7 @@ Known = Any  # what a kernel is given: a number, UNKNOWN, or a Place
 @dataclass(slots=True)
 class Cost:
     """Bytes read and written, floating-point operations; bytes of the sectors that warps access, and of those the ones
-    that neighbouring elements would not have taken."""
+    that neighbouring elements would not have taken; steps of a thread; updates at once, and those of one place."""
 
     read: float = 0
     written: float = 0
@@ -58,6 +72,9 @@ class Cost:
     traffic: float = 0
     strided: float = 0
     gathered: float = 0
+    steps: float = 0
+    atomics: float = 0
+    meet: float = 0
 
     def add(self, other: Cost) -> None:
         for f in fields(self):
@@ -73,172 +90,70 @@ def is_flop(op: str, arg: Prim) -> bool:
     return arg.is_float and OPS[op].flop
 
 
-_INDEX: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a // b if b else 0,
-    "%": lambda a, b: a % b if b else 0,
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    "==": lambda a, b: a == b,
-    "!=": lambda a, b: a != b,
-    "in_bounds": lambda a, b: 0 <= a < b,
-    "&&": lambda a, b: a and b,
-    "||": lambda a, b: a or b,
-}
-
-
-def index(op: str, a: Any, b: Any) -> Any:
-    """Index arithmetic on numbers."""
-    return _INDEX[op](a, b)
-
-
-def evaluate(op: str, arg: Prim, args: Sequence[Any]) -> Any:
-    """A scalar operation of the table on numbers."""
-    with np.errstate(all="ignore"):
-        x = OPS[op].eval(*[np.bool_(a) if isinstance(a, (bool, np.bool_)) else arg.dtype.type(a) for a in args])
-    return x.item() if hasattr(x, "item") else x
-
-
-Lanes = Any  # an array of a warp's values, one number for all, or None where data decide
-WARP, SECTOR = 32, 32
-_LANES = np.arange(WARP, dtype=np.float64)
-_SOME = 4096.0  # stands for a number that is the same in all threads, but not known
-
-
-_LONG = 500  # characters of a value's text
-
-
-@dataclass(slots=True)
-class Value:
-    """A scalar in a kernel: its mean over the launch if that is known, whether it is the same everywhere, what loops it
-    depends on with their iterations, a text that is the same for equal accesses, and the values in one warp; `drawn`:
-    those that data decide, at random."""
-
-    mean: float | None
-    deps: dict[str, float]
-    key: str
-    fixed: bool = False
-    lanes: Lanes = _SOME
-    drawn: bool = False
-
-    def __post_init__(self) -> None:
-        if len(self.key) > _LONG:  # texts of values that are used twice each would double with every operation
-            self.key = f"~{hash(self.key):x}"
-
-
-def _constant(x: Any) -> Value:
-    if x is UNKNOWN:
-        return Value(None, {}, "?")
-    return Value(float(x), {}, f"{float(x):g}", True, float(x))
-
-
-def _uniform(lanes: Lanes) -> bool:
-    return lanes is not None and (isinstance(lanes, float) or bool((lanes == lanes[0]).all()))
-
-
-def _lanes(op: str, x: Lanes, y: Lanes) -> Lanes:
-    """Index arithmetic on a warp's values."""
-    if x is None or y is None:
-        return None
-    with np.errstate(all="ignore"):
-        match op:
-            case "+":
-                return x + y
-            case "-":
-                return x - y
-            case "*":
-                return x * y
-            case "/":
-                return np.floor_divide(x, y) if np.all(y) else 0.0
-            case "%":
-                return np.mod(x, y) if np.all(y) else 0.0
-            case "<" | "lt":
-                return (x < y) + 0.0
-            case "<=" | "le":
-                return (x <= y) + 0.0
-            case "==" | "eq":
-                return (x == y) + 0.0
-            case "!=" | "ne":
-                return (x != y) + 0.0
-            case "in_bounds":
-                return ((x >= 0) & (x < y)) + 0.0
-            case "min":
-                return np.minimum(x, y)
-            case "max":
-                return np.maximum(x, y)
-            case "&&":
-                return x * y
-            case "||":
-                return np.maximum(x, y)
-    return 0.0 if _uniform(x) and _uniform(y) else None
-
-
-def _chosen(xs: Sequence[Value]) -> Lanes:
-    """What a selection gives a warp: nothing is known if data decide."""
-    c, x, y = [v.lanes for v in xs]
-    if c is None or x is None or y is None:
-        return None
-    return np.where(c, x, y) if not _uniform(c) else x if np.all(c) else y
-
-
-_WHOLE = {"add": "+", "sub": "-", "mul": "*", "div": "/", "quot": "/", "mod": "%", "rem": "%",
-          **{op: op for op in ("lt", "le", "eq", "ne", "min", "max")}}
-
-
-def _warp(n: float) -> Lanes:
-    """Neighbouring ones of `n` indices, from the middle."""
-    return np.minimum(_LANES + WARP * (n // (2 * WARP)), max(n - 1, 0.0))
-
-
-def _drawn(lanes: Lanes) -> Lanes:
-    """What a warp loads from such places: one value from each."""
-    return lanes if lanes is None else _SOME if _uniform(lanes) else np.mod(lanes * 1_000_003, 65_521.0) * 64
-
-
-def _any_lanes(xs: Sequence[Value]) -> Lanes:
-    return _SOME if all(_uniform(x.lanes) for x in xs) else None
-
-
-def estimate(k: Kernel, units: float, known: Mapping[str, Known]) -> Cost:
-    """The cost of a launch over that many units."""
-    e = _Estimate(units, known)
+def estimate(k: Kernel, units: float, known: Mapping[str, Known], launched: tuple[int, int]) -> Cost:
+    """The cost of a launch over that many units, by so many blocks of so many threads."""
+    e = _Estimate(k.kind, units, known, launched)
     e.block(k.body, 1)
     return e.cost()
 
 
 class _Estimate:
-    def __init__(self, units: float, known: Mapping[str, Known]) -> None:
+    def __init__(self, kind: str, units: float, known: Mapping[str, Known], launched: tuple[int, int]) -> None:
         self.units = units
+        blocks, width = launched
+        self.all = float(blocks * width)  # threads
+        if kind == "warp":
+            blocks, width = blocks * width // WARP, WARP
+        self.share = {"futad_threads": self.all, "futad_blocks": float(blocks), "futad_width": float(width)}
+        self.own = 1.0  # times that one thread does the statements at hand
+        self.steps = 0.0
+        self.updates: dict[str, list[tuple[float, float]]] = {}  # at once, of an array: how many, at how many places
         self.env: dict[str, Value] = {}
         self.places: dict[str, tuple[Place | None, Value]] = {}
         for name, x in known.items():
             if isinstance(x, Place):
-                self.places[name] = x, _constant(0)
+                self.places[name] = x, constant(0)
             else:
-                self.env[name] = _constant(x)
+                self.env[name] = constant(x)
         unit = Value((units - 1) / 2, {"unit": units}, f"[{units:g}]")
         self.env |= {
-            "futad_thread": replace(unit, lanes=_warp(units)),
-            "futad_threads": _constant(units),
+            "futad_thread": replace(unit, lanes=neighbours(units)),
+            "futad_threads": constant(units),
             "futad_block": unit,
-            "futad_tid": replace(_constant(0), lanes=_LANES),
-            "futad_width": replace(_constant(1), lanes=float(kir.BLOCK_LIMIT)),
+            "futad_tid": replace(constant(0), lanes=LANES),
+            "futad_width": replace(constant(1), lanes=float(kir.BLOCK_LIMIT)),
         }
         self.threads = 1.0  # of a warp that do the statements at hand
         self.sectors = Cost()
         self.loops: dict[str, float] = {}
         self.touched: dict[tuple[str, bool], dict[str, float]] = {}
         self.limits: dict[str, float] = {}
+        self.elements: dict[str, float] = {}
         self.flops = 0.0
 
     def cost(self) -> Cost:
-        out = replace(self.sectors, flops=self.flops)
+        out = replace(self.sectors, flops=self.flops, steps=self.steps)
+        for (name, made) in self.updates.items():
+            elements = self.elements[name]
+            out.atomics += sum(n for n, _ in made)
+            out.meet = max(out.meet, sum(n / min(max(1.0, places), elements) for n, places in made))
         for (name, written), accesses in self.touched.items():
             moved = min(sum(accesses.values()), self.limits[name])
             out.add(Cost(0, moved, 0) if written else Cost(moved, 0, 0))
         return out
+
+    def count(self, times: float) -> None:
+        """Floating-point operations of all threads, of which one does `own`."""
+        self.flops += times
+        self.steps += self.own
+
+    @contextmanager
+    def repeated(self, iterations: float) -> Iterator[None]:
+        """Statements that a thread does that often."""
+        before = self.own
+        self.own *= iterations
+        yield
+        self.own = before
 
     # -- expressions
 
@@ -246,7 +161,7 @@ class _Estimate:
         """The value of an expression that is evaluated that often."""
         match e:
             case ir.Num(x):
-                return _constant(x)
+                return constant(x)
             case ir.Ref(name):
                 return self.env.get(name, Value(None, dict(self.loops), name))
             case ir.Bin(op, a, b):
@@ -254,11 +169,11 @@ class _Estimate:
             case ir.Load(p, i, t):
                 at = self.value(i, times)
                 self.access(p, at, t, False, times)
-                drawn = not _uniform(at.lanes)
-                return Value(None, dict(at.deps), f"{p}[{at.key}]", lanes=_drawn(at.lanes), drawn=drawn)
+                drawn = not uniform(at.lanes)
+                return Value(None, dict(at.deps), f"{p}[{at.key}]", lanes=drawn_lanes(at.lanes), drawn=drawn)
             case ir.Scalar(op, args, arg):
                 if is_flop(op, arg):
-                    self.flops += times
+                    self.count(times)
                 xs = [self.value(a, times) for a in args]
                 deps = {k: n for x in xs for k, n in x.deps.items()}
                 key = f"{op}({', '.join(x.key for x in xs)})"
@@ -270,20 +185,20 @@ class _Estimate:
                     else:
                         mean = float(evaluate(op, arg, means))
                     fixed = all(x.fixed for x in xs)
-                    return Value(mean, deps, key, fixed, mean if fixed else _any_lanes(xs))
+                    return Value(mean, deps, key, fixed, mean if fixed else any_lanes(xs))
                 if op == "to_i64":
                     return Value(xs[0].mean, deps, xs[0].key, xs[0].fixed, xs[0].lanes, xs[0].drawn)
                 if op == "select":
-                    return Value(None, deps, key, lanes=_chosen(xs), drawn=any(x.drawn for x in xs))
-                if arg is I64 and op in _WHOLE:
-                    lanes = _lanes(_WHOLE[op], xs[0].lanes, xs[1].lanes)
+                    return Value(None, deps, key, lanes=chosen(xs), drawn=any(x.drawn for x in xs))
+                if arg is I64 and op in WHOLE:
+                    lanes = warp_lanes(WHOLE[op], xs[0].lanes, xs[1].lanes)
                     return Value(None, deps, key, lanes=lanes, drawn=xs[0].drawn or xs[1].drawn)
-                return Value(None, deps, key, lanes=_any_lanes(xs))
+                return Value(None, deps, key, lanes=any_lanes(xs))
         return Value(None, dict(self.loops), "?")
 
     def binary(self, op: str, x: Value, y: Value) -> Value:
         out = self.mean_of(op, x, y)
-        out.lanes = out.mean if out.fixed else _lanes(op, x.lanes, y.lanes)
+        out.lanes = out.mean if out.fixed else warp_lanes(op, x.lanes, y.lanes)
         out.drawn = x.drawn or y.drawn
         return out
 
@@ -313,7 +228,8 @@ class _Estimate:
     # -- memory
 
     def access(self, pointer: str, at: Value, t: Prim, written: bool, times: float) -> None:
-        place, offset = self.places.get(pointer, (None, _constant(0)))
+        self.steps += self.own
+        place, offset = self.places.get(pointer, (None, constant(0)))
         if place is None:
             return
         at = self.binary("+", offset, at)
@@ -334,11 +250,19 @@ class _Estimate:
 
     def whole(self, pointer: str, count: float, t: Prim, written: bool, key: str, repeats: float = 1) -> None:
         """An array read or written by neighbouring threads in order, that often."""
-        place, offset = self.places.get(pointer, (None, _constant(0)))
+        place, offset = self.places.get(pointer, (None, constant(0)))
         if place is not None:
             at = Value(None, {key: count}, f"{key}[{count:g}]")
             self.touch(place, self.binary("+", offset, at), t.bytes, written)
             self.sectors.traffic += count * t.bytes * repeats
+
+    def at_once(self, pointer: str, at: Value, t: Prim, times: float) -> None:
+        """Updates of an array at once."""
+        place, offset = self.places.get(pointer, (None, constant(0)))
+        if place is not None:
+            places = float(np.prod([*self.binary("+", offset, at).deps.values()]))
+            self.updates.setdefault(place.name, []).append((times, places))
+            self.elements[place.name] = place.bytes / t.bytes if place.bytes else float("inf")
 
     def touch(self, place: Place, at: Value, size: float, written: bool) -> None:
         count = size
@@ -364,28 +288,32 @@ class _Estimate:
                 self.value(value, times)
             case ir.Accumulate(name, op, value):
                 v = self.value(value, times)
-                self.flops += times if s.value.type.is_float else 0
+                if s.value.type.is_float:
+                    self.count(times)
             case ir.Store(p, i, value, op):
                 self.value(value, times)
                 at = self.value(i, times)
                 self.access(p, at, s.value.type, True, times)
                 if op is not None:
                     self.access(p, at, s.value.type, False, times)
-                    self.flops += times if s.value.type.is_float else 0
+                    if s.value.type.is_float:
+                        self.count(times)
             case kir.Atomic(p, i, value):
                 self.value(value, times)
                 at = self.value(i, times)
+                self.at_once(p, at, s.value.type, times)
                 self.access(p, at, s.value.type, True, times)
                 self.access(p, at, s.value.type, False, times)
-                self.flops += times if s.value.type.is_float else 0
+                if s.value.type.is_float:
+                    self.count(times)
             case ir.Pointer(name, base=base, offset=offset):
                 if base is None:
-                    self.places[name] = None, _constant(0)
+                    self.places[name] = None, constant(0)
                     return
-                place, before = self.places.get(base, (None, _constant(0)))
+                place, before = self.places.get(base, (None, constant(0)))
                 self.places[name] = place, self.binary("+", before, self.value(offset, times))
             case ir.SetPointer(name, base):
-                self.places[name] = self.places.get(base, (None, _constant(0)))
+                self.places[name] = self.places.get(base, (None, constant(0)))
             case ir.Copy(a, i, b, j, n, elem):
                 count = self.value(n, times)
                 iterations = count.mean or 1
@@ -398,15 +326,15 @@ class _Estimate:
                 self.value(cond, times)
             case ir.For(var, bound, body, start):
                 self.loop(var, self.value(start, times), self.value(bound, times), body, times)
-            case kir.Stride(var, start, bound, _, body):
-                first = _constant(0) if isinstance(start, str) else self.value(start, times)
+            case kir.Stride(var, start, bound, step, body):
+                first = constant(0) if isinstance(start, str) else self.value(start, times)
                 last = self.value(bound, times)
                 if isinstance(start, str) and ("tid" in start or "thread" in start):
-                    first.lanes = _warp(last.mean or WARP)
+                    first.lanes = neighbours(last.mean or WARP)
                 outside = self.threads
-                if not _uniform(first.lanes):
+                if not uniform(first.lanes):
                     self.threads = float(min(WARP, max(1, (last.mean or WARP) - (first.mean or 0))))
-                self.loop(var, first, last, body, times)
+                self.loop(var, first, last, body, times, self.share[step])
                 self.threads = outside
                 for made in s.after:
                     elements = times * (last.mean or 0) * len(made.values)
@@ -416,20 +344,23 @@ class _Estimate:
                 if c.fixed:
                     self.block(then if c.mean else orelse, times)
                     return
-                start_flops = self.flops
+                flops, steps = self.flops, self.steps
                 self.block(then, times)
-                one, self.flops = self.flops, start_flops
+                one, self.flops, self.steps = (self.flops, self.steps), flops, steps
                 self.block(orelse, times)
-                self.flops = max(one, self.flops)
+                self.flops, self.steps = max(one[0], self.flops), max(one[1], self.steps)
             case ir.While(cond, body):
                 self.value(cond, times)
                 self.block(body, times)
             case kir.Tile():
                 self.tile(s, times)
             case kir.ByWarps(var, bound, body):
-                self.loop(var, _constant(0), self.value(bound, times), body, times)
-            case kir.Together():
-                pass  # little beside what is combined
+                width = self.share["futad_width"]
+                self.share["futad_width"] = float(WARP)
+                self.loop(var, constant(0), self.value(bound, times), body, times, width / WARP)
+                self.share["futad_width"] = width
+            case kir.Sync() | kir.Stop() | kir.Together():
+                self.steps += self.own  # and little beside what is combined
             case kir.Transpose():
                 matrix = (self.value(s.rows, times).mean or 0) * (self.value(s.columns, times).mean or 0)
                 for p, written in ((s.source, False), (s.target, True)):
@@ -441,7 +372,8 @@ class _Estimate:
             case kir.SharedUpdate(_, i, value):
                 self.value(i, times)
                 self.value(value, times)
-                self.flops += times if s.value.type.is_float else 0
+                if s.value.type.is_float:
+                    self.count(times)
             case kir.ScanAll():
                 total = self.value(s.total, times).mean or 0
                 for f in (s.element, s.put):
@@ -450,6 +382,7 @@ class _Estimate:
             case ir.Gemm(sizes=sizes, a=a, b=b, c=c):
                 rows, columns, depth = [self.value(x, times).mean or 1 for x in sizes]
                 self.flops += 2 * rows * columns * depth * times
+                self.steps += 2 * rows * columns * depth * self.own
                 shapes = ((a, rows * depth, False), (b, depth * columns, False), (c, rows * columns, True))
                 for (p, *_), size, written in shapes:
                     at = Value(None, self.loops | {f"gemm {id(s)}": size}, f"{p}[{size:g}]", lanes=None)
@@ -458,7 +391,10 @@ class _Estimate:
                 for inner in s.bodies():
                     self.block(inner, times)
 
-    def loop(self, var: str, start: Value, bound: Value, body: Sequence[ir.Stmt], times: float) -> None:
+    def loop(
+        self, var: str, start: Value, bound: Value, body: Sequence[ir.Stmt], times: float, sharers: float = 1
+    ) -> None:
+        """A loop, whose iterations so many threads share."""
         iterations = 1.0
         mean = None
         if start.mean is not None and bound.mean is not None:
@@ -470,7 +406,8 @@ class _Estimate:
         key = f"({start.key}+[{iterations:g}])" if start.key != "0" else f"[{iterations:g}]"
         self.env[var] = Value(mean, deps, key, lanes=start.lanes)
         self.loops[var] = iterations
-        self.block(body, times * iterations)
+        with self.repeated(max(1.0, iterations / sharers)):
+            self.block(body, times * iterations)
         del self.loops[var]
 
     def radix(self, s: kir.RadixStep) -> None:
@@ -489,12 +426,13 @@ class _Estimate:
         batches = self.value(s.batches, times).mean or 0
         splits = self.value(s.splits, times).mean or 1
         products = m * n * k * batches * times
-        if s.step is None:
-            self.flops += 2 * products
-        else:
-            self.block(s.step.body, products)
-            for made in s.step.results:
-                self.value(made, products)
+        with self.repeated(max(1.0, products / self.all)):
+            if s.step is None:
+                self.count(2 * products)
+            else:
+                self.block(s.step.body, products)
+                for made in s.step.results:
+                    self.value(made, products)
         across, down = -(-n // s.shape[1]), -(-m // s.shape[0])
         a, b, c = s.a, s.b, s.c
         for x, rows, columns, repeats in ((a, m, k, across), (b, k, n, down), (c, m, n, splits)):
@@ -535,12 +473,13 @@ class _Estimate:
     def function(self, f: kir.Function, iterations: float) -> None:
         """A function that is called with each index once."""
         at = f.params[0].name
-        self.env[at] = Value((iterations - 1) / 2, {at: iterations}, f"[{iterations:g}]", lanes=_warp(iterations))
+        self.env[at] = Value((iterations - 1) / 2, {at: iterations}, f"[{iterations:g}]", lanes=neighbours(iterations))
         self.loops[at] = iterations
         before, self.threads = self.threads, float(min(WARP, max(1.0, iterations)))
-        self.block(f.body, iterations)
-        for x in f.results:
-            self.value(x, iterations)
+        with self.repeated(max(1.0, iterations / self.all)):
+            self.block(f.body, iterations)
+            for x in f.results:
+                self.value(x, iterations)
         self.threads = before
         del self.loops[at]
 
@@ -554,13 +493,14 @@ class _Estimate:
         """Statements at each point of a space, that often, the threads of a warp side by side in one dimension."""
         times = repeats
         for name, n in iterations.items():
-            self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]", lanes=_warp(n) if name == along else _SOME)
+            self.env[name] = Value((n - 1) / 2, {name: n}, f"[{n:g}]", lanes=neighbours(n) if name == along else SOME)
             self.loops[name] = n
             times *= n
         before, self.threads = self.threads, float(min(WARP, max(1.0, iterations[along])))
-        self.block(body, times)
-        for x in values:
-            self.value(x, times)
+        with self.repeated(max(1.0, times / self.all)):
+            self.block(body, times)
+            for x in values:
+                self.value(x, times)
         self.threads = before
         for name in iterations:
             del self.loops[name]

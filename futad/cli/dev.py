@@ -9,8 +9,9 @@ which has the pass.  --list prints them in order.
 the entry does: scalar operations and array elements read and written, by construct.  With either of them the
 IR is printed only if --after or --passes asks for it.
 
---cost prints what a call of the entry costs on a device, counted from sizes alone: the launches of each kernel, the
-bytes it reads and writes, its floating-point operations, and the totals beside the least possible.  The sizes are
+--cost prints what a call of the entry costs on a device, counted from sizes alone: the launches of each kernel, its
+threads, the steps of the busiest one, the bytes it reads and writes, its floating-point operations, updates at once and
+how many meet in one place, and the totals beside the least possible.  The sizes are
 given by --size, or are those of --input's values, or of the entry's first test case.
 
 --ops prints every scalar operation: its types, its names in the source, its C and its derivatives.

@@ -13,8 +13,8 @@ from futad.core.types import I64, ArrayType, Atom, Prim, elem_of, shape_of
 # The levels of templates that have versions, and which of them are other statements.
 LEVELS: dict[str, dict[str, bool]] = {
     "scope": {
-        "rows-reshaped": True, "updates-as-sums": True, "map-then-folds": True, "folds-by-columns": True,
-        "folds-of-arrays": True, "bins-apart": True,
+        "one-batch": True, "rows-reshaped": True, "updates-as-sums": True, "one-fold": True, "map-then-folds": True,
+        "folds-by-columns": True, "folds-of-arrays": True, "bins-apart": True,
     },
     "map": {
         "loop": True, "thread": False, "columns": True, "parts": True, "one-scan": True, "folds": True, "warp": False,

@@ -44,6 +44,9 @@ MADE_BEFORE = LEGAL.condition("operands made before", "what a part takes along i
 
 SMALL = 8  # parallel constructs of at most this width are not worth being distributed
 
+MANY = 512  # elements of constructs of such widths, one inside the other, that are worth it all the same
+UNKNOWN = 1 << 16  # elements where a width is not known
+
 CHEAP = (ir.Op, ir.At, ir.Rearrange, ir.Alias, ir.Iota, ir.Replicate, ir.Assert, ir.Reshape)
 
 
@@ -68,7 +71,16 @@ def widths(lam: ir.Lambda) -> list[Atom]:
 
 def wide(lam: ir.Lambda) -> bool:
     """Whether something inside is parallel and not known to be small."""
-    return any(not (isinstance(w, Const) and w.value <= SMALL) for w in widths(lam))
+    return any(not (isinstance(w, Const) and w.value <= SMALL) for w in widths(lam)) or elements(lam) > MANY
+
+
+def elements(lam: ir.Lambda, unknown: int = UNKNOWN) -> int:
+    """How many elements the parallel constructs of a scope have, with those inside; `unknown`: of one of that width."""
+    total = 0
+    for e in [s.exp for s in lam.stms if isinstance(s.exp, ir.Soac)]:
+        width = int(e.width.value) if isinstance(e.width, Const) else unknown
+        total += width * max([1, *[elements(f, unknown) for f in e.lambdas()]])
+    return total
 
 
 def deep(lam: ir.Lambda) -> bool:
@@ -105,9 +117,16 @@ def sums_inside(lam: ir.Lambda) -> bool:
     )
 
 
+def opens(lam: ir.Lambda) -> bool:
+    """Whether a body opens an accumulator around parallel updates of one that it was given: around the map the two are
+    a nest's, whose dimensions are all there."""
+    users = [s for s in lam.stms if isinstance(s.exp, ir.WithAcc) and wide(s.exp.lam)]
+    return any(isinstance(v.type, AccType) for s in users for v in ir.stm_free(s))
+
+
 def _same_place(stm: ir.Stm, varying: set[Var]) -> bool:
-    """Whether a nest of maps does nothing but update accumulators by scalars, at places that some variables say nothing
-    of."""
+    """Whether a nest of maps does nothing but update accumulators by scalars, some at places that some variables say
+    nothing of."""
     stms: list[ir.Stm] = [stm]
     while len(stms) == 1 and isinstance(e := stms[0].exp, ir.Map) and e.accs == len(stms[0].pat):
         varying = {*varying, *[p for p, a in zip(e.lam.params, e.arrays, strict=True) if a in varying]}
@@ -118,8 +137,8 @@ def _same_place(stm: ir.Stm, varying: set[Var]) -> bool:
             elif not varying.isdisjoint(ir.stm_free(s)):
                 varying.update(s.pat)
     updates = [s.exp for s in stms if isinstance(s.exp, ir.UpdateAcc)]
-    alike = all(isinstance(e.value.type, Prim) and varying.isdisjoint(e.index) for e in updates)
-    return bool(updates) and len(updates) == len(stms) and alike
+    scalars = len(updates) == len(stms) and all(isinstance(e.value.type, Prim) for e in updates)
+    return scalars and any(varying.isdisjoint(e.index) for e in updates)
 
 
 def looping(lam: ir.Lambda) -> bool:
@@ -181,21 +200,21 @@ def _scalars(a: Atom, lam: ir.Lambda, known: set[Atom]) -> list[ir.Stm] | None:
 
 
 class _InAccs(ir.Renamer):
-    """Renames a body whose accumulators get an outer dimension, indexed by `index`."""
+    """Renames a body whose accumulators, but for those `outside`, get an outer dimension, indexed by `index`."""
 
-    def __init__(self, mapping: dict[Var, Atom], width: Atom, index: Var) -> None:
+    def __init__(self, mapping: dict[Var, Atom], width: Atom, index: Var, outside: set[Var]) -> None:
         super().__init__(mapping)
-        self.width, self.index = width, index
+        self.width, self.index, self.outside = width, index, outside
 
     def bind(self, v: Var) -> Var:
         fresh = super().bind(v)
-        if isinstance(fresh.type, AccType):
+        if isinstance(fresh.type, AccType) and v not in self.outside:
             fresh.type = AccType(fresh.type.elem, (self.width, *fresh.type.shape))
         return fresh
 
     def exp(self, e: ir.Exp) -> ir.Exp:
         out = super().exp(e)
-        if isinstance(out, ir.UpdateAcc):
+        if isinstance(e, ir.UpdateAcc) and isinstance(out, ir.UpdateAcc) and e.acc not in self.outside:
             out.index = (self.index, *out.index)
         return out
 
@@ -217,7 +236,7 @@ class Fission:
     def run(self) -> list[ir.Stm] | None:
         """The statements instead of the map's; None if it cannot be distributed, or it would change nothing."""
         e = self.e
-        if e.accs and not sums_inside(e.lam):
+        if e.accs and not sums_inside(e.lam) and not opens(e.lam):
             return None  # updates at places of their own, or that contend, are best made where their values are
         stms: list[ir.Stm] = []
         for stm in e.lam.stms:
@@ -237,6 +256,8 @@ class Fission:
                 continue
             if any(v in self.expanded for v in stm.pat):
                 continue  # a part has taken it along
+            if isinstance(stm.exp, ir.Reshape) and self.reshaped(stm, stm.exp):
+                continue
             if isinstance(stm.exp, CHEAP):
                 for v in stm.pat:
                     self.cheap[v] = stm
@@ -364,6 +385,15 @@ class Fission:
         self.out.append(ir.Stm((whole,), ir.At(self.expanded[e.array], (rows, *e.index), None)))
         return True
 
+    def reshaped(self, stm: ir.Stm, e: ir.Reshape) -> bool:
+        """Rows that a part has made under another shape as the matrix under another shape."""
+        (v,) = stm.pat
+        if e.array in self.e.lam.params or e.array not in self.expanded or any(x in self.bound for x in e.shape):
+            return False
+        whole = self.expanded[v] = Var(v.name, self.wide_type(v.type))
+        self.out.append(ir.Stm((whole,), ir.Reshape(self.expanded[e.array], (self.e.width, *e.shape))))
+        return True
+
     def concat(self, stm: ir.Stm, e: ir.Concat) -> bool:
         """A map that puts rows together as one that puts matrices together, side by side."""
         width, size = self.e.width, e.size
@@ -394,7 +424,8 @@ class Fission:
 
     def with_acc(self, stms: list[ir.Stm], e: ir.WithAcc) -> bool:
         """A map of a WithAcc as a WithAcc of a map."""
-        if e.lam.has(ir.WithAcc) or not all(isinstance(a, Var) for a in e.arrays):
+        others = _others(e.lam)
+        if others is None or not all(isinstance(a, Var) for a in e.arrays):
             return False
         width, k = self.e.width, len(e.arrays)
         pat = stms[-1].pat
@@ -419,20 +450,26 @@ class Fission:
         before = stms[:-1]
         probe = [v for v in inner.free() if v not in e.lam.params]
         cheap, inputs = self.needed(before, probe)
-        if any(isinstance(v.type, AccType) for v in inputs):
+        outer = {v: _end(v, e.lam, others) for v in inputs if isinstance(v.type, AccType)}
+        ends = [*e.lam.result[:k], *outer.values()]
+        if None in ends or any(isinstance(a.type, AccType) for a in e.lam.result if a not in ends):
             return False
+        order = [*range(k), *[e.lam.result.index(a) for a in outer.values() if a is not None]]
+        order += [i for i in range(k, len(e.lam.result)) if i not in order]
+        inputs = [*outer, *[v for v in inputs if v not in outer]]
         index, outer_index = Var("i", I64), Var("is", ArrayType(I64, (width,)))
         accs = tuple([Var(p.name, AccType(_acc(p).elem, (width, *_acc(p).shape))) for p in e.lam.params])
         inside = tuple([Var(p.name, a.type) for p, a in zip(e.lam.params, accs, strict=True)])
-        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index)
+        renamer = _InAccs(dict(zip(e.lam.params, inside, strict=True)), width, index, others)
         params = tuple([renamer.bind(v) for v in inputs])
         body = renamer.stms([*cheap, *before, *e.lam.stms])
-        results = tuple([renamer.atom(a) for a in e.lam.result])
+        results = tuple([renamer.atom(e.lam.result[i]) for i in order])
         lam = ir.Lambda((*inside, index, *params), tuple(body), results)
         mapped = ir.Map(width, (*accs, outer_index, *[self.expanded[v] for v in inputs]), lam)
         closed = tuple([Var(a.name, a.type) for a in accs])
         extras = tuple([Var(v.name, self.wide_type(v.type)) for v in pat[k:]])
-        whole_lam = ir.Lambda(accs, (ir.Stm((*closed, *extras), mapped),), (*closed, *extras))
+        ends_of = (*closed, *extras)
+        whole_lam = ir.Lambda(accs, (ir.Stm(tuple([ends_of[i] for i in order]), mapped),), ends_of)
         self.out.append(ir.Stm((outer_index,), ir.Iota(width, ZERO, ONE)))
         finals = tuple([Var(v.name, self.wide_type(v.type)) for v in pat])
         self.out.append(ir.Stm(finals, ir.WithAcc(tuple(arrays), e.op, whole_lam)))
@@ -456,6 +493,38 @@ def _units(stms: Sequence[ir.Stm]) -> list[list[ir.Stm]]:
             updates = []
         out.append([s])
     return out
+
+
+def _end(acc: Var, lam: ir.Lambda, seen: set[Var]) -> Atom | None:
+    """What an accumulator that a scope is given is at its end; None if something in it takes it that is no update or
+    map.  All variables that it is in the scope are `seen`."""
+    now: Atom = acc
+    seen.add(acc)
+    for s in lam.stms:
+        if now not in ir.stm_free(s):
+            continue
+        if isinstance(s.exp, ir.UpdateAcc):
+            now = s.pat[0]
+        elif isinstance(s.exp, ir.Mapping) and now not in s.exp.lam.free():
+            e = s.exp
+            if _end(e.lam.params[e.arrays.index(now)], e.lam, seen) is None:
+                return None
+            now = s.pat[[a for a in e.arrays if isinstance(a.type, AccType)].index(now)]
+        else:
+            return None
+        seen.add(s.pat[s.pat.index(now)])
+    return now
+
+
+def _others(lam: ir.Lambda) -> set[Var] | None:
+    """The accumulators in the body of a WithAcc that are of another one in it; None if it is not known which are."""
+    if not lam.has(ir.WithAcc):
+        return set()
+    own: set[Var] = set()
+    if any(_end(p, lam, own) is None for p in lam.params):
+        return None
+    bound = [v for s in ir.statements(lam.stms) for v in (*s.pat, *[p for f in s.exp.lambdas() for p in f.params])]
+    return {v for v in bound if isinstance(v.type, AccType)} - own
 
 
 def _ends(stms: Sequence[ir.Stm]) -> list[Var]:

@@ -22,10 +22,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir as core
+from futad.core.builder import Builder
 from futad.core.nest import Nest, nest_of
 from futad.core.operator import may_fail, scalar_op
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of
+from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, array_of, elem_of, row_type, shape_of
 from futad.fires import Transformation
 from futad.flatten.device_choices import BY_NAME, permitted
 from futad.imp.ir import Expr, Ref
@@ -226,6 +227,29 @@ def is_batch(stm: core.Stm) -> bool:
             and isinstance(s.pat[0].type, ArrayType))
         for s in lam.stms[:-1]
     )  # fmt: skip
+
+
+def one_batch(stm: core.Stm) -> list[core.Stm] | None:
+    """A map of maps of products, over batches of batches, as a map over one; None if it is none."""
+    e = stm.exp
+    if not isinstance(e, core.Map) or len(e.lam.stms) != 1 or not isinstance(m := e.lam.stms[0].exp, core.Map):
+        return None
+    (below,) = e.lam.stms
+    given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
+    if e.accs or m.accs or e.lam.result != below.pat or not all(a in given for a in m.arrays):
+        return None
+    if not {*given}.isdisjoint([m.width, *[x for v in below.pat for x in shape_of(v.type)]]):
+        return None
+    b = Builder()
+    total = b.size_mul([e.width, m.width])
+    rows = tuple([b.let(core.Reshape(given[a], (total, *shape_of(a.type)[1:])), "batch") for a in m.arrays])
+    out = tuple([Var(v.name, array_of(row_type(v.type), total)) for v in below.pat])
+    whole = core.Stm(out, core.Map(total, rows, m.lam), stm.attrs)
+    products = [whole] if is_batch(whole) else one_batch(whole)
+    if products is None:
+        return None
+    back = [core.Stm((v,), core.Reshape(x, shape_of(v.type))) for v, x in zip(stm.pat, out, strict=True)]
+    return [*b.stms, *products, *back]
 
 
 def _source(v: Atom, made: dict[Var, core.Stm]) -> tuple[Var, tuple[int, ...]] | None:

@@ -16,7 +16,8 @@ from futad.flatten import fission, prepare
 from futad.flatten import kernel as kir
 from futad.flatten.all_pairs import all_pairs_of
 from futad.flatten.chosen import chosen
-from futad.flatten.fused_products import ELEMENTS, is_batch
+from futad.flatten.flat_folds import flat
+from futad.flatten.fused_products import ELEMENTS, is_batch, one_batch
 from futad.flatten.histogram_versions import histogram_grid
 from futad.flatten.map_versions import Deciding, Note, map_grid
 from futad.flatten.narrow_loops import narrow
@@ -98,8 +99,9 @@ def _screma(
     if found is not None and isinstance(found.inner, ir.Map):
         return Grid("tiles", (e.width, found.inner.width, found.fold.width))
     ways = (
-        ("rows-reshaped", prepare.reshaped), ("updates-as-sums", lambda x: sums_first(x, d.indices) or [x]),
-        ("map-then-folds", fission.split),
+        ("one-batch", lambda x: one_batch(x) or [x]), ("rows-reshaped", prepare.reshaped),
+        ("updates-as-sums", lambda x: sums_first(x, d.indices) or [x]),
+        ("one-fold", lambda x: flat(x) or [x]), ("map-then-folds", fission.split),
     )  # fmt: skip
     for way, instead in ways:
         stms = instead(s) if way not in without else [s]
@@ -119,8 +121,10 @@ def _screma(
 
 
 WHY = {
+    "one-batch": "batches of batches of products are one",
     "rows-reshaped": "rows are reshaped outside of the map",
     "updates-as-sums": "updates of one place are summed first",
+    "one-fold": "folds of folds are one fold",
     "map-then-folds": "a map in which more is parallel, then folds of its results",
     "folds-by-columns": "folds of columns",
     "folds-of-arrays": "no kernel folds arrays",

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir as core
+from futad.core.builder import Builder
 from futad.core.nest import Nest, nest_in
 from futad.core.scalarops import OPS
+from futad.core.types import Atom
 from futad.legality import Legality
 from futad.rewrite.dce import effects
 
 LEGAL = Legality("nests", "maps nested perfectly are one, over the product of their widths", fires=False)
 NO_ASSERTION = LEGAL.condition("no assertion between", "it is not asked where the map inside has no elements")
 
-MOST_LEVELS = 4
+MOST_LEVELS = 8
 CHEAP = 60  # cost of the statements between two maps that every inner point repeats
 
 
@@ -40,3 +42,14 @@ def repeated(stms: Sequence[core.Stm]) -> bool:
 def levels_of(lam: core.Lambda) -> Nest:
     """How deep maps are nested in the lambda of a map: their results may be rows of literals, too."""
     return nest_in(lam, MOST_LEVELS, repeated, rows=True)
+
+
+def unravelled(b: Builder, at: Atom, widths: Sequence[Atom]) -> list[Atom]:
+    """The place of each level of a point that is number `at` of a nest of these widths, the last of which runs
+    fastest."""
+    out: list[Atom] = []
+    for n in reversed(widths[1:]):
+        above = b.op("quot", at, n)
+        out.append(b.op("sub", at, b.op("mul", above, n)))
+        at = above
+    return [at, *reversed(out)]

@@ -24,6 +24,7 @@ from futad.core.types import I64, AccType, Atom, Const, Var, shape_of
 from futad.fires import asking
 from futad.flatten import fission, segments
 from futad.flatten.all_pairs import all_pairs_of, peeled
+from futad.flatten.flat_folds import flat_inside
 from futad.flatten.interchange import loop_out
 from futad.flatten.kernel import BLOCK_LIMIT, FEW_BINS, WARP
 from futad.flatten.levels import MOST_LEVELS, levels_of
@@ -34,11 +35,13 @@ ALL = ("loop", "thread", "columns", "parts", "one-scan", "folds", "warp", "block
 LONG_ROWS = 8  # times as many elements as a thread does at most make a row worth several blocks
 FEW_ROWS = 128  # a number of points up to here that is known is done by blocks at once
 LARGE_COLUMNS = 16  # times as many elements as threads make columns worth a launch for their parts
+HEAVY = 8  # elements that one element of a row does, one after the other, make few points worth a warp each
 SMALL_INNER = 8  # inner widths up to here are not worth a block
 
 MANY = "ENOUGH_THREADS < points"
 WIDE = f"{MANY} && inner < LONG_INNER"
 SHORT = "inner < BLOCK_INNER"
+BUSY = f"{SHORT} && ENOUGH_THREADS*inner <= points*{WARP}"  # with a warp a point, of which `inner` threads work
 BY_WARPS = f"inner < WARP_INNER && ENOUGH_THREADS < points*{WARP}"
 FEW_LONG = f"points < ENOUGH_TILES && LONG_INNER*{LONG_ROWS} <= inner"
 LARGE = f"ENOUGH_THREADS*{LARGE_COLUMNS} < points*inner"
@@ -130,7 +133,8 @@ def map_grid(s: Stm, e: ir.Mapping, d: Deciding, without: frozenset[str], why: d
     if told.why:
         why["loop"] = told.why
     outside = Version("loop", HARDLY_ANY, d.instead(loop, s)) if loop is not None else None
-    narrow = WIDE if _long_elements(nest.body) else SHORT  # few points are worth several threads, though few
+    # Few points are worth several threads, though few.
+    narrow = WIDE if _long_elements(nest.body) else BUSY if _heavy_elements(nest.body) else SHORT
     columns = _by_columns(s, nest, d) if not modes else None
     thread = Version("thread", f"{narrow} || {WIDE}")
     if columns is not None:
@@ -177,6 +181,12 @@ def _long_elements(lam: Lambda) -> bool:
     )
 
 
+def _heavy_elements(lam: Lambda) -> bool:
+    """Whether each element of something parallel inside does as much as `HEAVY` elements, one after the other."""
+    inside = [f for s in lam.stms if isinstance(s.exp, ir.Soac) for f in s.exp.lambdas()]
+    return any(fission.elements(f, UNKNOWN_INNER) >= HEAVY for f in inside)
+
+
 Part = tuple[Version | None, str, tuple[ir.Atoms, ...]]
 """A version, when the one by threads is better, and the `work` that this depends on."""
 
@@ -197,6 +207,9 @@ def _distributed(s: Stm, nest: Nest, d: Deciding, without: frozenset[str]) -> Pa
         work = tuple([(p.inner.width, p.fold.width) for p in pairs])
         terms = [*(["BLOCK_INNER"] if loops else []), *(["work"] if work else [])]  # loops are long
         return Version("distributed", body=d.instead(stms, s)), f"{MANY} && {' + '.join(terms)} < BLOCK_INNER", work
+    whole_folds = flat_inside(s) if "one-fold" not in without else None
+    if whole_folds is not None:
+        return Version("distributed", body=d.instead(whole_folds, s)), MANY, ()
     found = segments.as_one_sort(s) or fission.distribute(s)
     # However many threads there are, those that update one place wait for each other.
     when = MANY if deep else ""

@@ -20,7 +20,20 @@ from futad.core.alias import Aliases, aliases, overwritten
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.scope import uses_in
-from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, elem_of, row_type, shape_of
+from futad.core.types import (
+    I64,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Type,
+    Var,
+    array_of,
+    elem_of,
+    row_type,
+    shape_of,
+)
 from futad.flatten.fused_products import light_nest
 from futad.flatten.perfect_nests import by_columns
 from futad.legality import Legality
@@ -140,10 +153,13 @@ def _unrolled(stms: list[Stm], alias: Aliases) -> list[Stm]:
 
 
 def reshaped(s: Stm) -> list[Stm]:
-    """A map with its rows under another shape: the whole array is reshaped outside, and the nest stays perfect."""
+    """A map with its rows, or those that it makes, under another shape: the whole array is reshaped outside, and the
+    nest stays perfect."""
     e = s.exp
     if not isinstance(e, ir.Map):
         return [s]
+    if (made := _made_in_shape(s, e)) is not None:
+        return [*reshaped(made[0]), *made[1:]]
     bound = {*e.lam.params, *(v for x in e.lam.stms for v in x.pat)}
     rows = {p: a for p, a in zip(e.lam.params, e.arrays, strict=True) if not isinstance(a.type, AccType)}
     b = Builder()
@@ -159,6 +175,25 @@ def reshaped(s: Stm) -> list[Stm]:
         return [s]
     lam = Lambda(tuple(params), tuple(stms), e.lam.result)
     return [*b.stms, Stm(s.pat, ir.Map(e.width, tuple(arrays), lam), s.attrs)]
+
+
+def _made_in_shape(s: Stm, e: ir.Map) -> list[Stm] | None:
+    """A map that reshapes rows which it makes, as one that does not; None if it is none."""
+    bound = {*e.lam.params, *(v for x in e.lam.stms for v in x.pat)}
+    made = {x.pat[0]: x.exp for x in e.lam.stms if isinstance(x.exp, ir.Reshape)}
+    pat, result, after = list(s.pat), list(e.lam.result), list[Stm]()
+    for k, (v, a) in enumerate(zip(s.pat, e.lam.result, strict=True)):
+        r = made.get(a) if isinstance(a, Var) else None
+        if r is None or not isinstance(r.array, Var) or {*r.shape, *shape_of(r.array.type)} & bound:
+            continue
+        pat[k], result[k] = Var(v.name, array_of(r.array.type, e.width)), r.array
+        after.append(Stm((v,), ir.Reshape(pat[k], (e.width, *r.shape))))
+    if not after:
+        return None
+    used = {v for x in e.lam.stms for v in ir.stm_free(x)} | {*result}
+    stms = tuple([x for x in e.lam.stms if not isinstance(x.exp, ir.Reshape) or x.pat[0] in used])
+    lam = Lambda(e.lam.params, stms, tuple(result))
+    return [Stm(tuple(pat), ir.Map(e.width, e.arrays, lam), s.attrs), *after]
 
 
 def _rows_added(stms: list[Stm], result: Sequence[Atom], alias: Aliases) -> list[Stm]:

@@ -19,6 +19,7 @@ Shape = tuple[int, int, int, int, int]
 SMALL_TILE: Shape = (32, 32, 16, 2, 2)
 NARROW_TILE: Shape = (256, 8, 4, 4, 2)
 LARGE_TILES: dict[str, Shape] = {"f32": (64, 128, 8, 8, 4), "f64": (64, 64, 8, 4, 4)}
+FEWEST_PARTS = 4  # of a small product's sums that are worth another launch
 NARROW, LARGE, PARTS, SMALL = "narrow-tiles", "large-tiles", "sums-in-parts", "small-tiles"
 
 
@@ -36,10 +37,11 @@ def tiles(op: Operation, shape: Shape, least: Expr = ZERO) -> Expr:
 
 def versions(
     lo: DeviceLowerer, op: Operation, version: Callable[[Shape], None],
-    in_parts: Callable[[Shape, Expr], None] | None = None,
+    in_parts: Callable[[Shape, Expr], None] | None = None, plain: bool = False,
 ) -> None:  # fmt: skip
     """All tile shapes; the host picks the large one if there are tiles enough for the device, or else if sums are long
-    enough to be cut into so many parts that there are (`in_parts`)."""
+    enough to be cut into so many parts that there are (`in_parts`).  What is `plain` the BLAS may get, which cuts it up
+    itself; in parts there are those that are too small for it."""
     large = LARGE_TILES[op.elem.name]
 
     def body(shape: Shape) -> list[ir.Stmt]:
@@ -49,15 +51,12 @@ def versions(
 
     count = ir.mul(op.batches, tiles(op, large))
     few = ir.compare("<", count, Ref("ENOUGH_TILES", I64))
-    if op.nest is not None and _chosen(lo, op, op.nest, body, in_parts):
+    if op.nest is not None and _chosen(lo, op, op.nest, body, in_parts, plain):
         return
     less = body(SMALL_TILE)
     if in_parts is not None:
-        splits = Ref(lo.name("splits"), I64)
-        lo.out.append(ir.Decl(splits.name, I64, _splits(op, large, count)))
-        with lo.block() as parted:
-            in_parts(large, splits)
-        less = [ir.If(ir.compare("<", ONE, splits), parted, less)]
+        several, parted = _parted(lo, op, in_parts, plain)
+        less = [ir.If(several, parted, less)]
     choice: ir.Stmt = ir.If(few, less, body(large))
     if op.narrow:
         choice = ir.If(_is_narrow(op), body(NARROW_TILE), [choice])
@@ -66,7 +65,7 @@ def versions(
 
 def _chosen(
     lo: DeviceLowerer, op: Operation, nest: Nest, body: Callable[[Shape], list[ir.Stmt]],
-    in_parts: Callable[[Shape, Expr], None] | None,
+    in_parts: Callable[[Shape, Expr], None] | None, plain: bool,
 ) -> bool:  # fmt: skip
     """The tile shapes that a schedule leaves; False if it leaves all, so that the host picks as ever."""
     large = LARGE_TILES[op.elem.name]
@@ -90,11 +89,7 @@ def _chosen(
         made.append((_has_few_columns(op) if sure else _is_narrow(op), body(NARROW_TILE)))
     if PARTS in kept:
         assert in_parts is not None
-        splits = Ref(lo.name("splits"), I64)
-        lo.out.append(ir.Decl(splits.name, I64, _splits(op, large, count)))
-        with lo.block() as parted:
-            in_parts(large, splits)
-        several = ir.compare("<", ONE, splits)
+        several, parted = _parted(lo, op, in_parts, plain)
         made.append((several if sure else ir.compare("&&", few, several), parted))
     if LARGE in kept:
         made.append((ir.compare("<=", Ref("ENOUGH_TILES", I64), count), body(large)))
@@ -105,6 +100,21 @@ def _chosen(
         out = [ir.If(cond, stms, out)]
     lo.out += out
     return True
+
+
+def _parted(
+    lo: DeviceLowerer, op: Operation, in_parts: Callable[[Shape, Expr], None], plain: bool
+) -> tuple[Expr, list[ir.Stmt]]:
+    """A product whose sums are cut into parts, and whether that pays."""
+    shape = SMALL_TILE if plain else LARGE_TILES[op.elem.name]
+    splits = Ref(lo.name("splits"), I64)
+    lo.out.append(ir.Decl(splits.name, I64, _splits(op, shape, ir.mul(op.batches, tiles(op, shape)))))
+    with lo.block() as parted:
+        in_parts(shape, splits)
+    if not plain:
+        return ir.compare("<", ONE, splits), parted
+    small = ir.compare("<", ir.product([op.batches, *op.sizes]), Ref("BLAS", I64))
+    return ir.compare("&&", ir.compare("<=", num(FEWEST_PARTS), splits), small), parted
 
 
 def _has_few_columns(op: Operation) -> Expr:

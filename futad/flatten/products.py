@@ -97,14 +97,13 @@ def tiled(lo: DeviceLowerer, op: Operation, dst: Strided | None, accumulate: boo
     """A product into `dst`, or consumed, by the version that its sizes call for."""
     assert taken.folds is None, "folds are of whole rows"
     plain = isinstance(op.a, Strided) and isinstance(op.b, Strided) and dst is not None and taken.sums is None
-    # What the BLAS may get it cuts up itself.
-    if (plain and op.step is None) or not ADDED(op.step is None):
+    if not ADDED(op.step is None):
         versions(lo, op, lambda shape: launch(lo, op, shape, dst, accumulate, taken))
         return
-    alone = ONE if dst is not None and not accumulate else None  # the kernel is that of the parts
+    alone = ONE if dst is not None and not accumulate and not plain else None  # the kernel is that of the parts
     versions(
         lo, op, lambda shape: launch(lo, op, shape, dst, accumulate, taken, alone),
-        lambda shape, splits: _in_parts(lo, op, shape, splits, dst, accumulate, taken),
+        lambda shape, splits: _in_parts(lo, op, shape, splits, dst, accumulate, taken), plain,
     )  # fmt: skip
 
 

@@ -34,7 +34,8 @@ from futad.core.types import (
     row_type,
     zero,
 )
-from futad.flatten.levels import repeated
+from futad.flatten.levels import repeated, unravelled
+from futad.flatten.slice_elements import by_elements
 from futad.legality import Legality
 from futad.rewrite.dce import dead_code
 
@@ -161,14 +162,26 @@ def _updates(stm: Stm) -> _Updates | None:
         accs = tuple([p for p in e.lam.params if isinstance(p.type, AccType)])
         if all(isinstance(x.exp, ir.UpdateAcc) for x in users):
             return u if _at_the_end(u, users, accs, e.lam.result) else None
-        if len(users) != 1 or not UNCONDITIONAL(e.lam.result == users[0].pat):
+        if len(users) != 1 or not repeated(u.stms[before:]) or not isinstance(users[0].exp, ir.Map):
             return None
-        if not repeated(u.stms[before:]):
+        below = _in_order(users[0], users[0].exp, accs)
+        if below is None or not UNCONDITIONAL(e.lam.result == below.pat):
             return None
-        (s,) = users
-        if not isinstance(s.exp, ir.Map) or tuple([a for a in s.exp.arrays if isinstance(a.type, AccType)]) != accs:
-            return None
+        s = below
     return None
+
+
+def _in_order(s: Stm, e: ir.Map, accs: Sequence[Var]) -> Stm | None:
+    """A map with its accumulators in the order in which they are given; None if it has others."""
+    own = [a for a in e.arrays if isinstance(a.type, AccType)]
+    if own == [*accs] or len(own) != len(accs) or {*own} != {*accs}:
+        return s if own == [*accs] else None
+    order = [own.index(a) for a in accs]
+    params = [p for p in e.lam.params if isinstance(p.type, AccType)]
+    rest = [(p, a) for p, a in zip(e.lam.params, e.arrays, strict=True) if not isinstance(p.type, AccType)]
+    results, pat = [e.lam.result[k] for k in order], [s.pat[k] for k in order]
+    lam = Lambda((*[params[k] for k in order], *[p for p, _ in rest]), e.lam.stms, tuple(results))
+    return Stm(tuple(pat), ir.Map(e.width, (*accs, *[a for _, a in rest]), lam), s.attrs)
 
 
 def _at_the_end(u: _Updates, updates: list[Stm], accs: tuple[Var, ...], result: ir.Atoms) -> bool:
@@ -315,14 +328,8 @@ class _Summed:
         """Emit the sums over all summed dimensions as one."""
         at = Var("at", I64)
         c = Builder()
-        index: dict[int, Atom] = {}
-        rest: Atom = at
-        for level in reversed(self.summed[1:]):
-            n = self.u.maps[level].width
-            above = c.op("quot", rest, n)
-            index[level] = c.op("sub", rest, c.op("mul", above, n))
-            rest = above
-        index[self.summed[0]] = rest
+        places = unravelled(c, at, [self.u.maps[k].width for k in self.summed])
+        index = dict(zip(self.summed, places, strict=True))
         args: list[Atom] = []
         for p in self.value.params:
             there = [index[k] for k in self.levels[p] if k in index]
@@ -332,18 +339,75 @@ class _Summed:
 
 
 def _nest(stm: Stm, indices: Set[Var]) -> list[Stm] | None:
-    u = _updates(stm)
-    place = _places(u, indices) if u is not None else None
-    if u is None or place is None:
+    u = _updates(by_elements(stm, indices))
+    if u is None:
         return None
+    if apart := _Apart(u).made():
+        return apart
+    place = _places(u, indices)
     kept = u.of(u.sums[0].index)
-    if any(u.of(e.index) != kept for e in u.sums):
-        return None
     summed = [k for k in range(len(u.maps)) if k not in kept]
-    if not summed:
+    if place is None or not summed:
         return None
     made = _Summed(u, place, sorted(kept), summed)
     return made.made() if made.found(u.nest.reads()) else None
+
+
+class _Apart:
+    """A nest once for each set of levels that places of its updates vary with, each with these updates."""
+
+    def __init__(self, u: _Updates) -> None:
+        self.u = u
+        own = [p for p in u.maps[-1].lam.params if isinstance(p.type, AccType)]
+        self.number: dict[Atom, int] = {p: k for k, p in enumerate(own)}  # of accumulators, whatever was added to them
+        self.groups: dict[frozenset[int], list[Stm]] = {}
+        for s, e in zip(u.updates, u.sums, strict=True):
+            self.number[s.pat[0]] = self.number[e.acc]
+            self.groups.setdefault(u.of(e.index), []).append(s)
+
+    def made(self) -> list[Stm]:
+        """The nests, one after the other; none if there would be one."""
+        if len(self.groups) < 2:
+            return []
+        pat, attrs = self.u.stm.pat, self.u.stm.attrs
+        taken = [{self.number[s.pat[0]] for s in updates} for updates in self.groups.values()]
+        taken[0] |= {*range(len(pat))}.difference(*taken)  # those that nothing is added to
+        now: list[Atom] = [a for a in self.u.maps[0].arrays if isinstance(a.type, AccType)]
+        out: list[Stm] = []
+        for at, (updates, own) in enumerate(zip(self.groups.values(), taken, strict=True)):
+            last = own.difference(*taken[at + 1 :])
+            ends = {k: pat[k] if k in last else Var("acc", pat[k].type) for k in sorted(own)}
+            given = self.given(0, [now[k] for k in ends])
+            nest = ir.Map(self.u.maps[0].width, given, ir.rename(self.level(0, updates, list(ends))))
+            made = Lambda((), (Stm(tuple(ends.values()), nest, attrs),), tuple(ends.values()))
+            out += dead_code(made)[0].stms
+            for k, v in ends.items():
+                now[k] = v
+        return out
+
+    def given(self, level: int, accs: Sequence[Atom]) -> ir.Atoms:
+        return (*accs, *[a for a in self.u.maps[level].arrays if not isinstance(a.type, AccType)])
+
+    def level(self, level: int, updates: Sequence[Stm], own: Sequence[int]) -> Lambda:
+        """A level of the nest that makes these updates, of these accumulators."""
+        lam = self.u.maps[level].lam
+        accs = [p for p in lam.params if isinstance(p.type, AccType)]
+        now: dict[int, Var] = {k: accs[k] for k in own}
+        stms = [s for s in lam.stms if not any(isinstance(v.type, AccType) for v in ir.stm_free(s))]
+        if level + 1 < len(self.u.maps):
+            inner = self.level(level + 1, updates, own)
+            arrays = self.given(level + 1, [now[k] for k in own])
+            now = {k: Var("acc", now[k].type) for k in own}
+            stms.append(Stm(tuple(now.values()), ir.Map(self.u.maps[level + 1].width, arrays, inner)))
+        else:
+            for s in updates:
+                e, k = s.exp, self.number[s.pat[0]]
+                assert isinstance(e, ir.UpdateAcc)
+                end = Var("acc", e.acc.type)
+                stms.append(Stm((end,), ir.UpdateAcc(now[k], e.index, e.value)))
+                now[k] = end
+        params = [p for p in lam.params if not isinstance(p.type, AccType)]
+        return Lambda((*[accs[k] for k in own], *params), tuple(stms), tuple(now.values()))
 
 
 def sums_first(stm: Stm, indices: Set[Var]) -> list[Stm] | None:

@@ -252,7 +252,7 @@ def _copy(lo: Lowerer, stm: core.Stm, e: core.Copy, destinations: list[Destinati
     src = lo.view(e.array)
     if lo.can_overwrite(src) and (src.dense or "in order" not in stm.attrs):
         return [src]
-    unwritten = lo.target.builds_in_place and stm.pat[0] not in lo.consumed
+    unwritten = stm.pat[0] not in lo.consumed
     if unwritten and (src.dense or isinstance(src.base, Joined)) and not _part_of_overwritten(lo, src, stm.pat[0]):
         return [src]  # whoever writes to either copies then
     return [lo.materialise(src, destinations[0])]

@@ -130,7 +130,7 @@ class Runtime:
         self.device = device
         self.layout = layout
         self.limits = device.limits
-        self.thresholds: tuple[int, ...] = device.limits.thresholds[:-1]
+        self.thresholds: tuple[int, ...] = device.limits.thresholds
         self.blas = device.limits.thresholds.blas
         self.arena = Arena(device)
         self.error = device.alloc(8 * ERROR_WORDS)
@@ -156,7 +156,7 @@ class Runtime:
 
     def choose(self, thresholds: Thresholds) -> None:
         """By which sizes to choose between versions from now on."""
-        self.thresholds, self.blas = thresholds[:-1], thresholds.blas
+        self.thresholds, self.blas = thresholds, thresholds.blas
 
     # -- memory
 

@@ -60,12 +60,16 @@ entry layer [n][m][d] (xss: [n][d]f64) (yss: [m][d]f64): [n][m]f64 =
 entry batch [n][m][d] (xss: [n][d]f64) (yss: [m][d]f64): [3][n][m]f64 =
   let xsss = map (\\k -> map (map (* f64.i64 k)) xss) (iota 3)
   in map (\\xss -> map (\\xs -> map (\\ys -> f64.sum (map2 (*) xs ys)) yss) xss) xsss
+entry batches [n][m][d] (xss: [n][d]f64) (yss: [m][d]f64): [2][3][n][m]f64 =
+  let xssss = map (\\i -> map (\\k -> map (map (* f64.i64 (i + k))) xss) (iota 3)) (iota 2)
+  in map (map (\\xss -> map (\\xs -> map (\\ys -> f64.sum (map2 (*) xs ys)) yss) xss)) xssss
 entry bias [n][m][d] (xss: [n][d]f64) (yss: [m][d]f64) =
   vjp (\\(w, b) -> f64.sum (map (\\xs -> f64.sum (map2 (\\ys c -> f64.tanh (f64.sum (map2 (*) xs ys) + c)) w b)) xss))
       (yss, replicate m 0.5) 1
 """
 ROWS = """
 entry rows [n][m] (xss: [n][m]f64): [n]f64 = map (\\xs -> f64.sum (map (\\x -> x * x) xs)) xss
+entry whole [n][m] (xss: [n][m]f64): f64 = f64.sum (map (\\xs -> f64.sum (map (** 3) xs)) xss)
 entry columns [n][m] (xss: [n][m]f64): [m]f64 = map f64.sum (transpose xss)
 entry scanned [n][m] (xss: [n][m]f64): [n][m]f64 = map (scan (+) 0) xss
 entry folds [n][m] (xss: [n][m]f64): [n](f64, f64) =

@@ -23,6 +23,8 @@ entry added [m][n][k] (a: [m][k]f64) (b: [k][n]f64) (c: [m][n]f64): [m][n]f64 =
 entry consumed [m][n][k] (a: [m][k]f64) (b: [k][n]f64) (c: [m][n]f64): [m][n]f64 =
   map2 (map2 (\\x y -> f64.exp (-x * x) + y)) (mul a b) c
 
+-- By itself: the BLAS may get it.
+entry plain [m][n][k] (a: [m][k]f64) (b: [k][n]f64) (c: [m][n]f64): [m][n]f64 = mul a b
 """
 BATCHED = """
 def dot [n] (a: [n]f64) (b: [n]f64) : f64 = f64.sum (map2 (*) a b)
@@ -31,7 +33,7 @@ entry batched [z][m][n][k] (a: [z][m][k]f64) (b: [z][n][k]f64): [z][m][n]f64 =
 """
 DEVICE, BATCHES = OnDevice(SOURCE, "splits.fut", check=True), OnDevice(BATCHED, "batched.fut", check=True)
 LSTM = (ROOT / "benchmarks" / "programs" / "lstm.fut").read_text().replace("f32", "f64")
-ENTRIES = ("added", "consumed")
+ENTRIES = ("added", "consumed", "plain")
 SIZES = [(5, 4, 500), (3, 2, 127), (3, 2, 128), (70, 3, 300), (1, 1, 999), (0, 3, 300), (3, 0, 300), (3, 4, 0),
          (64, 64, 512)]  # fmt: skip
 
@@ -102,7 +104,7 @@ def test_sums_of_rows_that_a_product_takes_along() -> None:
 
 @pytest.mark.slow
 @needs_cxx
-@pytest.mark.parametrize("entry", ENTRIES)
+@pytest.mark.parametrize("entry", ENTRIES[:2])
 def test_long_sums_of_few_tiles_are_cut(entry: str) -> None:
     """Where there is room for more blocks than tiles, and each part has eight steps; else they are not."""
     rng = np.random.default_rng(1)
@@ -116,3 +118,17 @@ def test_long_sums_of_few_tiles_are_cut(entry: str) -> None:
     assert any("sums in parts" in w for w in launched(5, 4, 500, 9))
     assert not any("sums in parts" in w for w in launched(5, 4, 100, 9) | launched(5, 4, 500, 0))
     DEVICE.emulated.choose(own)
+
+
+def test_small_products_are_cut_where_sums_are_long() -> None:
+    """Into four parts at least, which another launch adds; what the BLAS may get it cuts up itself."""
+
+    def products(m: int, n: int, k: int) -> list[str]:
+        rows = DEVICE.count("plain", {"m": m, "n": n, "k": k}).rows.values()
+        return [r.what for r in rows if "product" in r.what]
+
+    for k, cut in ((5000, True), (512, True), (500, False), (20, False)):
+        assert any("sums in parts" in w for w in products(32, 32, k)) == cut
+    assert not any("sums in parts" in w for w in products(64, 64, 1 << 12) + products(2000, 2000, 600))
+    few = DEVICE.count("plain", {"m": 32, "n": 32, "k": 5000})
+    assert few.launches == 2 and few.total.steps <= 1000, few.table()

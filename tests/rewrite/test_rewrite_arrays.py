@@ -152,6 +152,9 @@ CASES = {
         " let a_24: f64 = m_10[0i64] let b_25: f64 = m_20[0i64] let c_26: f64 = mul(a_24, b_25)", "c_26",
         r"let m_10: [n_1]f64 = map(n_1, [xs_6], \(e_11: f64) -> { let g_13: f64 = exp(e_11) in (g_13) })"
         " let a_24: f64 = m_10[0i64] let c_26: f64 = mul(a_24, a_24)", "c_26", "f64"),
+    "copies-of-rows": (
+        r"let m_10: [n_1][m_2]f64 = map(n_1, [a_8], \(e_11: [m_2]f64) -> { let g_13: [m_2]f64 = copy(e_11) in (g_13) })"
+        " let e_20: f64 = m_10[0i64, 1i64]", "e_20", "let e_20: f64 = a_8[0i64, 1i64]", "e_20", "f64"),
     "sum-of-zeros": (rf"let z_9: [n_1]f64 = replicate([n_1], 0.0f64) let s_10: f64 = reduce(n_1, [z_9], {ADD.format(20)}, [0.0f64], False)",
                      "s_10", "", "0.0f64", "f64"),
     "accumulate-nothing": (

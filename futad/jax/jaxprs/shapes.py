@@ -8,7 +8,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
-from futad.core.types import ONE, ZERO, Atom, Const, i64
+from futad.core.types import ONE, ZERO, Atom, Const, Var, i64, shape_of
 from futad.jax.jaxprs.lifted import (
     Shape,
     Value,
@@ -207,13 +207,25 @@ def padded(s: Site, x: Value, filling: Atom, config: Sequence[tuple[Any, Any, in
         order = [d, *[e for e in x.axes if e != d]]
         rows = permuted(b, x.atom, [x.axes.index(e) for e in order])
         blank = b.let(ir.Replicate((size, *[x.shape[e] for e in order[1:]]), filling))
-        places = b.zip_with(
-            lambda c, i, step=step, low=low: c.op("add", c.op("mul", i, i64(step)), low), b.let(ir.Iota(n, ZERO, ONE))
-        )
-        made = b.let(ir.Scatter(n, (blank,), (places,), (rows,)))
+        made = _spaced(b, blank, rows, low, step, len(ends) == 2)
         shape = tuple([size if e == d else m for e, m in enumerate(x.shape)])
         x = sorted_axes(b, made, order, shape)
     return x
+
+
+def _spaced(b: Builder, blank: Var, rows: Atom, low: Atom, step: int, fits: bool) -> Var:
+    """`blank` with row i of `rows` at low + i step; rows that have no place there are left out, unless all are known to
+    have one."""
+    (n, *_), (size, *_) = shape_of(rows.type), shape_of(blank.type)
+    if not fits and isinstance(low, Const) and isinstance(n, Const) and isinstance(size, Const):
+        first = max(0, -(low.value // step))
+        count = max(0, min(n.value, (size.value - 1 - low.value) // step + 1) - first)
+        rows, n = b.at(rows, Range(i64(first), i64(count), ONE)), i64(count)
+        low, fits = i64(low.value + first * step if count else 0), True
+    if fits:
+        return b.let(ir.Update(blank, (Range(low, n, i64(step)),), rows, None))
+    at = b.zip_with(lambda c, i: c.op("add", c.op("mul", i, i64(step)), low), b.let(ir.Iota(n, ZERO, ONE)))
+    return b.let(ir.Scatter(n, (blank,), (at,), (rows,)))
 
 
 def spread(b: Builder, n: Atom, step: int) -> Atom:

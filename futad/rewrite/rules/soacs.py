@@ -151,7 +151,8 @@ def map_results(stm: Stm, ctx: Context) -> Result:
         if at < first:
             keep.append(at)
             continue
-        array = of_param.get(r) if type(r) is Var else None
+        row = d.array if type(r) is Var and type(d := ctx.exp(r)) is ir.Copy else r  # whose copy is made is the same
+        array = of_param.get(row) if type(row) is Var else None
         if array is not None and array.type == v.type:
             plain = RESULTS_SHARED(ctx.shareable(v, array))
             out.append(Stm((v,), ir.Alias(array) if plain else ir.Copy(array)))
