@@ -77,6 +77,15 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return WorkStealingScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, obj: Any) -> list[pytest.Item] | None:
+    """Where slow tests are left out, their cases are not even made: there are more than of all others."""
+    if collector.config.getoption("markexpr") != "not slow" or isinstance(obj, type):
+        return None
+    marks = [*collector.iter_markers("slow"), *[m for m in getattr(obj, "pytestmark", ()) if m.name == "slow"]]
+    return [] if marks else None
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Files with slow tests come first in each worker's share, so that no worker is in a long test when the others end.
