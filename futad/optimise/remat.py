@@ -105,9 +105,11 @@ def _scope(
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
             sweeps = kind.of(stms[i], second, defs, alias)
             new = None if sweeps is None else sweeps.rewritten(inside, mapped, few)
+            if sweeps is None or new is None:
+                continue
             later = {v for s in stms[i:j] for v in s.pat}
-            if new is not None and BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
-                kind.legality.fired()
+            if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
+                sweeps.said()
                 return Lambda(lam.params, (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :]), lam.result)
     return lam
 
@@ -158,7 +160,7 @@ class _Match:
 class Sweeps:
     """The forward and the return sweep of a loop, and what is put into them."""
 
-    legality, numbers = LEGAL, Values
+    numbers = Values
 
     def __init__(
         self, first: Stm, second: Stm, forward: list[Var], back: list[Var], defs: dict[Var, ir.Exp], alias: Aliases
@@ -212,6 +214,10 @@ class Sweeps:
                         self.rows.append(e.value.type)
         for s in self.r.body.stms:
             self.back.note(s)
+
+    def said(self) -> None:
+        """Count a pair of sweeps that was rewritten."""
+        LEGAL.fired()
 
     def rewritten(self, inside: bool, mapped: bool, few: bool) -> list[Stm] | None:
         """The two loops with what goes before them; None if there is nothing to save."""

@@ -36,7 +36,11 @@ from futad.optimise.remat import DEAR, Sweeps, is_costly, pays, saved
 from futad.optimise.subst import Subst
 from futad.optimise.values import NestedValues, Values
 
-LEGAL = Legality("saved-folds", "a return sweep reads the folds of rows that the forward sweep saves for it")
+LEGAL = Legality(
+    "saved-folds",
+    "a return sweep reads the folds of rows that the forward sweep saves for it",
+    worth="the gradients of textbook/sinkhorn.fut and hmc.fut in 0.7 and 0.8 of the time; also in hmm and kalman there",
+)
 SAME_ROWS = LEGAL.condition("as many rows", "the return sweep's map has other rows than the one whose folds are saved")
 
 
@@ -58,7 +62,10 @@ class _Fold:
 class FoldSweeps(Sweeps):
     """The sweeps of a loop, and what folds they have in common."""
 
-    legality, numbers = LEGAL, NestedValues
+    numbers = NestedValues
+
+    def said(self) -> None:
+        LEGAL.fired()
 
     def rewritten(self, inside: bool, mapped: bool, few: bool) -> list[Stm] | None:
         made: dict[int, _Fold] = {}

@@ -11,6 +11,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import F64, I64, ONE, ZERO, AccType, ArrayType, Var, i64
+from futad.errors import Span
 from futad.flatten.slice_elements import by_elements
 from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
@@ -117,6 +118,6 @@ def test_elements_of_slices_are_read_where_they_are() -> None:
     assert isinstance(m, ir.Map) and e not in m.arrays and len(m.arrays) == 2
     reads = [s.exp for s in m.lam.stms if isinstance(s.exp, ir.At)]
     assert reads[0].array is xs and isinstance(reads[0].index[1], Range) and not isinstance(reads[0].index[0], Range)
-    checked = ir.At(xs, index, object())  # type: ignore[arg-type]
+    checked = ir.At(xs, index, Span("p.fut", 1, 1, 1, 2))
     body.stms = (ir.Stm((e,), checked), *body.stms[1:])
     assert by_elements(stm, {places}) is stm
