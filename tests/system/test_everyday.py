@@ -70,7 +70,8 @@ def test_memory_of_a_call_is_what_it_had_at_once(tmp_path):
     environment = os.environ | everyday.KEEPING | {"PYTHONPATH": str(BENCHMARKS), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, env=environment, check=True)
     growth, nothing = map(int, done.stdout.split())
-    assert 1 << 20 <= growth <= (1 << 20) + (1 << 16), growth
+    page = os.sysconf("SC_PAGE_SIZE")  # the first and the last of the block's pages may be there before: less than one
+    assert (1 << 20) - page <= growth <= (1 << 20) + (1 << 16), growth
     assert nothing <= 1 << 16
 
 
