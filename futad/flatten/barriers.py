@@ -12,6 +12,10 @@ from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Stmt
 from futad.imp.walk import has_load, statements
+from futad.legality import Legality
+
+LEGAL = Legality("barriers", "threads of a block meet no more often than they need to", fires=False)
+UNREAD = LEGAL.condition("nothing read since", "a thread writes what another one has not yet read")
 
 _DECLARED = (ir.Decl, ir.Pointer, ir.SlotRef, ir.Ensure)
 _LOCAL = (*_DECLARED, ir.Assign, ir.SetPointer, ir.Swap)
@@ -47,7 +51,7 @@ def fewer_barriers(body: list[Stmt]) -> None:
 
 def _local(s: Stmt, kinds: tuple[type, ...] = _LOCAL) -> bool:
     """Whether a statement of these kinds touches nothing that other threads do."""
-    return isinstance(s, kinds) and not any(has_load(e) for e in s.exprs())
+    return isinstance(s, kinds) and UNREAD(not any(has_load(e) for e in s.exprs()))
 
 
 class _Walk:
@@ -87,7 +91,7 @@ class _Walk:
                 self.scope(body, False)
                 return False
             case ir.If(cond, then, orelse):
-                met = met and not has_load(cond)
+                met = met and UNREAD(not has_load(cond))
                 ends = [self.scope(side, met) for side in (then, orelse)]
                 return all(ends)
             case ir.For(body=body) | ir.While(body=body):

@@ -25,7 +25,7 @@ from futad.flatten.barriers import fewer_barriers, stop_at_failures
 from futad.flatten.conditions import condition
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.kernel_interface import NotInBlock
-from futad.flatten.narrow_loops import ALWAYS, FIRED, Narrow, Sum, narrow
+from futad.flatten.narrow_loops import ALWAYS, LEGAL, Narrow, Sum, narrow
 from futad.flatten.sequential import parallel_inside
 from futad.imp import ir
 from futad.imp.carried import named_strides
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
 
 ONE_BLOCK, BY_HOST = "one-block", "by-host"
+KNOWN = LEGAL.condition("the host knows where", "the host takes for a result another place than its own")
 SHORT = 200  # statements of a kernel that need no more registers than each of many threads has
 
 
@@ -117,7 +118,7 @@ def _versions(
             asked.was_not(ONE_BLOCK, "the size of an array of an iteration is not known before the loop")
             asked.was(BY_HOST)
         return HANDLERS[type(e)](lo, stm, e, destinations)
-    FIRED.fired()
+    LEGAL.fired()
     when, work = grid.versions[0].when, found.constant()
     certain = "work" not in when or (work is not None and work <= ALWAYS * found.fewest)
     if asked is not None:
@@ -207,10 +208,8 @@ def _by_one_block(
 
 def _there(x: View, own: set[str]) -> bool:
     """Whether a result lies where the host knows."""
-    return (
-        isinstance(x.base, Mem) and x.dense and x.base.pointer not in own and not has_load(x.offset)
-        and not own & {*x.offset.uses()}
-    )  # fmt: skip
+    outside = isinstance(x.base, Mem) and x.base.pointer not in own and not own & {*x.offset.uses()}
+    return isinstance(x.base, Mem) and x.dense and KNOWN(outside and not has_load(x.offset))
 
 
 @in_block(core.For, core.While)

@@ -29,13 +29,14 @@ from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.types import I64, AccType, ArrayType, Atom, Const, Prim, Type, Var, shape_of
-from futad.fires import Transformation
 from futad.flatten.fission import wide
 from futad.flatten.known import known_on_host
 from futad.flatten.levels import levels_of
 from futad.flatten.sequential import parallel_inside, works
+from futad.legality import Legality
 
-FIRED = Transformation("one-block", "a loop of the host is run whole by one block of a device")
+LEGAL = Legality("one-block", "a loop of the host is run whole by one block of a device")
+ALIKE = LEGAL.condition("variables regular", "memory for a variable is had once, and its size may grow")
 
 LEAST_WIDTH = 64  # elements that are worth as much as one: a warp or two work at a time
 HEAVY = 10  # cost that counts as an element of its own
@@ -370,12 +371,10 @@ class _Bounds:
         return found
 
 
-
-
 def _alike(e: ir.Loop, pat: Sequence[Var]) -> None:
     """Raises Unbounded unless what the loop carries has the same sizes in all iterations."""
     unknown = {*pat, *e.body.params}
-    if any(not isinstance(v.type, AccType) and unknown & {*shape_of(v.type)} for v in unknown):
+    if not ALIKE(not any(not isinstance(v.type, AccType) and unknown & {*shape_of(v.type)} for v in unknown)):
         raise Unbounded
 
 

@@ -15,6 +15,11 @@ from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.types import I64, ONE, ZERO, ArrayType, Atom, Const, Var
+from futad.legality import Legality
+
+LEGAL = Legality("slice-elements", "elements of slices are read in the array that is sliced", fires=False)
+THERE = LEGAL.condition("slice is there", "a slice out of range, of which no element is read then, fails no more")
+COUNTS = LEGAL.condition("places count from 0", "other elements than those of the slice are read")
 
 
 def by_elements(stm: Stm, indices: Set[Atom]) -> Stm:
@@ -28,11 +33,11 @@ def by_elements(stm: Stm, indices: Set[Atom]) -> Stm:
 
 
 def _slice(s: Stm) -> ir.At | None:
-    """The slice that a statement takes, which begins with a range and is known to be there."""
+    """The slice that a statement takes, if it is known to be there."""
     e = s.exp
-    if not isinstance(e, ir.At) or e.check is not None or not isinstance(e.array, Var):
+    if not isinstance(e, ir.At) or not isinstance(e.array, Var) or not any(isinstance(i, Range) for i in e.index):
         return None
-    return e if any(isinstance(i, Range) for i in e.index) else None
+    return e if THERE(e.check is None) else None
 
 
 def _scope(lam: Lambda, slices: Mapping[Atom, ir.At], indices: Set[Atom]) -> Lambda:
@@ -56,7 +61,7 @@ def _map(e: ir.Map, before: list[Stm], slices: Mapping[Atom, ir.At], indices: Se
     if len(given) == len(e.arrays):
         lam = _scope(e.lam, slices, indices)
         return e if lam is e.lam else ir.Map(e.width, e.arrays, lam)
-    at = next((p for p, a in given if a in indices), None)
+    at = next((p for p, a in given if p.type is I64 and COUNTS(a in indices)), None)
     if at is None:
         at, places = Var("i", I64), Var("is", ArrayType(I64, (e.width,)))
         before.append(Stm((places,), ir.Iota(e.width, ZERO, ONE)))

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 CARRIED = Legality("loop variables", "a loop's arrays stay in one or two pieces of memory", fires=False)
 ALONE = CARRIED.condition("begins alone", "the next values of two variables that begin as one would be one")
+BEGINS = CARRIED.condition("first value not needed", "iterations would overwrite an array that others read")
 EITHER = CARRIED.condition("this or the next buffer", "memory that is given back would be the variable's value")
 EACH = CARRIED.condition("each other's present memory", "a variable would get another one's elements, or length")
 SAME = CARRIED.condition("in its own memory", "the value would be left in memory that the variable does not point to")
@@ -259,7 +260,7 @@ class _Small(_Array):
         t = _array(p)
         self.lo = lo
         on_stack = init.dense and all(r.stack for r in init.roots)
-        if on_stack and ALONE(not shared) and lo.can_overwrite(init, body.free()):
+        if on_stack and ALONE(not shared) and BEGINS(lo.can_overwrite(init, body.free())):
             self.cur = init
         else:
             self.cur = lo.alloc(t.elem, lo.shape(t), None, p.name)
@@ -300,7 +301,7 @@ class _Buffer(_Array):
         self.owned = in_place or p in lo.consumed
         target = destination if isinstance(destination, View) and destination.dense and not self.varying else None
         ours = init.dense and isinstance(init.base, Mem) and not any(r.stack for r in init.roots)
-        free = ours and ALONE(not shared) and lo.can_overwrite(init, body.free())
+        free = ours and ALONE(not shared) and BEGINS(lo.can_overwrite(init, body.free()))
         if not (free if self.owned else ours):
             init = lo.materialise(init, target if self.owned else None, heap=True)
             free = True

@@ -264,7 +264,7 @@ class Lowerer(Unchecked):
         """A root owned by the current scope; `fresh`: in a slot that nothing emitted so far uses."""
         root = Root(None, True, elem, stack)
         if not stack:
-            root.slot = fitting(self, [] if fresh else self.free_slots.setdefault(elem.name, []), count)
+            root.slot = fitting(self, self.free_slots.setdefault(elem.name, []), count, fresh)
         self.scopes[-1].owned.append(root)
         return root
 

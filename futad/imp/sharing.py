@@ -27,6 +27,7 @@ DEAD = IN_PLACE.condition("not read later", "a later statement, iteration or sco
 SLOTS = Legality("slots", "memory is used for another array when nobody needs what is in it", fires=False)
 FREE = SLOTS.condition("no live variable", "a later statement would read another array's elements")
 HELD = SLOTS.condition("not held", "a loop's first value, or an array that is being put together, would be overwritten")
+UNUSED = SLOTS.condition("not used since", "the memory has another array when code that names it before runs")
 
 
 def consumed_vars(program: core.Program) -> set[Var]:
@@ -66,9 +67,12 @@ def _overlap(lo: Lowerer, v: View, place: View | Root) -> bool:
 SIZE = 64  # about what sizes are that are known only when the program runs
 
 
-def fitting(lo: Lowerer, free: list[int], count: Expr | None) -> int:
+def fitting(lo: Lowerer, free: list[int], count: Expr | None, fresh: bool) -> int:
     """A slot for so many elements, taken from those that are free: the last one that was for as many; else the smallest
-    that was for more, or the largest, as a slot grows.  A new one if none is free."""
+    that was for more, or the largest, as a slot grows.  A new one if none is free, or if the slot is `fresh`: in use
+    from where code was emitted before, after which others had had those that are free now."""
+    if not UNUSED(not fresh):
+        free = []
     if count is None and free:
         return free.pop()
     wanted = 0 if count is None else _about(lo, count)

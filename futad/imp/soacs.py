@@ -18,12 +18,18 @@ from futad.imp.loops.schedule import MapLoop, scheduled
 from futad.imp.packed import packed
 from futad.imp.placement import ONE_PASS, in_step
 from futad.imp.rows import by_rows, done
+from futad.imp.sharing import DISJOINT
 from futad.imp.transpose import pack_by_rows, reads_rows
 from futad.imp.views import Acc, AccumulateInto, Joined, Mem, Value, View
+from futad.legality import Legality
 from futad.optimise.sequential import attributes
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
+
+OVER_INPUT = Legality("over inputs", "a map writes a result over an input that nobody reads later")
+NOT_NEEDED = OVER_INPUT.condition("input not needed", "somebody would read the result in place of the input")
+AT_ITS_PLACE = OVER_INPUT.condition("read where it is written", "an iteration would read the result of another one")
 
 
 @handles(core.Map)
@@ -107,14 +113,18 @@ class SoacLoop:
             return None
         free = [*lam.free(), *[x for f in e.folds for x in (*f.lam.free(), *f.neutral)]]
         for j, v in enumerate(self.inputs):
-            if not isinstance(v, View) or v.elem is not elem or not v.dense or v.offset != ir.ZERO:
+            if not isinstance(v, View) or not isinstance(v.base, Mem) or v.elem is not elem:
+                continue
+            if not v.dense or v.offset != ir.ZERO:
                 continue
             if v.shape != shape or self.arrays[j] in lo.scopes[-1].deferred or any(r.slot is None for r in v.roots):
                 continue
-            if any(o is not None and o.roots & v.roots for o in self.outs):
+            if not DISJOINT(not any(o is not None and o.roots & v.roots for o in self.outs)):
                 continue
             others = [x for i, x in enumerate(self.arrays) if i != j]
-            if lo.can_overwrite(v, [*others, *free]) and in_step(lo, lam, lam.params[j], lam.result[k]):
+            dead = NOT_NEEDED(lo.can_overwrite(v, [*others, *free]))
+            if dead and AT_ITS_PLACE(in_step(lo, lam, lam.params[j], lam.result[k])):
+                OVER_INPUT.fired()
                 return View(v.base, v.offset, v.strides, v.shape, True)
         return None
 

@@ -127,3 +127,26 @@ entry exchanged_adjoints [n] [m] (xs: [n][m]f64) (ys: [n][m]f64) (p: [n][m]f64) 
   vjp (\(xs, ys) -> loop (a: *[n][m]f64, b: *[n][m]f64) = (map (map f64.sin) xs, copy ys) for i < n do
          let a = a with [(i * 3) % n] = copy b[n - 1] in (b, a))
       (xs, ys) (p, q)
+-- Results over inputs that are dead (also rows), and over those that are not.
+entry over_input [n] [m] (xs: [n][m]f64): ([n][m]f64, [n]f64) =
+  let a = scan (map2 (+)) (replicate m 0) xs
+  let b = map (map f64.sin) a
+  in (b, map2 (\r x -> f64.maximum r + x[0]) a xs)
+entry over_neighbours [n] (xs: [n]f64): [n]f64 =
+  let a = scan (+) 0 xs
+  in map2 (\x i -> f64.sin x + a[(i + 1) % n]) a (iota n)
+entry over_rows_turned [n] [m] (xs: [n][m]f64): [n][m]f64 =
+  let a = scan (map2 (+)) (replicate m 0) xs
+  in map (\r -> map2 (+) r (reverse r)) a
+entry over_one_input [n] (xs: [n]f64): ([n]f64, [n]f64) =
+  let a = scan (+) 0 xs
+  let (b, c) = unzip (map (\x -> (f64.sin x, f64.cos x)) a)
+  in (b, c)
+-- What a loop begins with is read after it, or in it.
+entry began_with [n] (xs: [n]f64): ([n]f64, f64) =
+  let a = scan (+) 0 xs
+  let b = loop b = a for i < n do scan f64.max 0 (map (\x -> f64.sin (x + f64.i64 i)) (reverse b))
+  in (b, f64.maximum a)
+entry began_with_inside [n] (xs: [n]f64): [n]f64 =
+  let a = scan (+) 0 xs
+  in loop b = a for i < n do scan f64.max 0 (map2 (\x y -> f64.sin (x + y)) (reverse b) (rotate i a))
