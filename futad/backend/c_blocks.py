@@ -28,7 +28,8 @@ MEMORY = 1 << 24  # bytes of the arrays that all iterations of a block have for 
 
 
 def emit(em: CEmitter, s: ir.Blocks) -> None:
-    """The loop in blocks, and its last iterations: in a block that is not full, or one by one."""
+    """The loop in blocks, and its last iterations: in a block that is not full, or one by one, if these are not left to
+    what follows."""
     loop = s.loop
     i = loop.var
     known = loop.bound.value if isinstance(loop.bound, Num) else None
@@ -49,6 +50,9 @@ def emit(em: CEmitter, s: ir.Blocks) -> None:
         _Block(em, s, lanes, Ref(f"left_{i}", I64)).emit()
         em.line(f"  {i} = {bound};")
         em.line("}")
+    if s.until:
+        em.line(f"{s.until} = {i};")
+        return
     em.line(f"for (; {i} < {bound}; {i}++) {{")
     em.nested(loop.body)
     em.line("}")
@@ -96,7 +100,7 @@ class _Block:
                     self.em.stack(replace(part, count=count * self.count))
                 case ir.Stmt():
                     self.em.block([part])
-                case _:
+                case _ if any(s not in self.again.values() for s in part):
                     self.lanes(part)
         self.arrays, self.again = outer, again
 

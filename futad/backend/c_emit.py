@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from futad.backend import c_blocks, c_lanes, c_reports, c_tails, c_tasks, c_threads
 from futad.backend.c_divisions import divided_once
@@ -14,7 +14,7 @@ from futad.core.types import Prim
 from futad.imp import ir, records
 from futad.imp.contraction import Contract
 from futad.imp.dispatch import STACK_LIMIT
-from futad.imp.ir import Expr
+from futad.imp.ir import Expr, Num
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.report import Reports
 from futad.imp.tasks import Fork, Own
@@ -58,6 +58,7 @@ class CEmitter(Emitter):
         self.declared: dict[str, str] = {}  # the variables of the function that is being emitted
         self.regions: list[str] = []  # and its parallel regions
         self.declarations: list[str] = []  # of these
+        self.once: set[ir.Stmt] = set()  # its statements that are done once in a call
         self.works: dict[str, str] = {}  # what they cost, by the variable for their number of threads
         self.number_of_regions = 0
         self.recursing: set[str] = set()  # the functions that may call recursive ones, and these
@@ -129,6 +130,7 @@ class CEmitter(Emitter):
     def function(self, f: ir.Function) -> None:
         at = len(self.lines)
         self.regions, self.declarations = [], []
+        self.once = set() if f.local else set(_outside_loops(f.body))
         if self.multicore:
             self.declared = c_threads.declared_in(f)
         deep = not f.local and f.name in self.recursing
@@ -244,9 +246,14 @@ class CEmitter(Emitter):
     def ensure(self, s: ir.Ensure) -> None:
         t = c_type(s.elem)
         const = "" if s.mutable else "const "
-        ensure = "futad_frame_ensure" if self.in_frame else "futad_ensure"
+        ensure = "futad_frame_ensure" if self.in_frame else f"futad_ensure{'_once' if s in self.once else ''}"
         self.line(f"{t} *{const}{s.name} = {ensure}(ctx, {self.slot(s.slot)}, {self.size(s.count)}, sizeof({t}));")
         self.line(f"if (FUTAD_UNLIKELY(!{s.name})) goto {self.label};")
+
+    def copying(self, s: ir.Copy) -> str:
+        # A small array of constant size is in registers, if no function is given its address.
+        once = s in self.once and not isinstance(s.count, Num)
+        return "futad_copy_once" if once else super().copying(s)
 
     def keep(self, s: records.Keep) -> None:
         self.line(f"const int64_t {s.name} = futad_keep(ctx, {self.size(s.bytes)});")
@@ -425,6 +432,15 @@ def _recursing(module: ir.Module) -> set[str]:
     while more := {name for name, names in calls.items() if name not in found and not names.isdisjoint(found)}:
         found |= more
     return found
+
+
+def _outside_loops(body: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
+    """Those of the statements, branches included, that are not done again and again."""
+    for s in body:
+        yield s
+        if isinstance(s, ir.Seq | ir.If):
+            for inner in s.bodies():
+                yield from _outside_loops(inner)
 
 
 def called(body: Sequence[ir.Stmt]) -> set[str]:

@@ -102,9 +102,17 @@ static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_con
   return slot->data;
 }
 
+/* Whether there is memory is asked here, too: with a comparison of sizes alone gcc 12 takes loops after the caller's
+ * check for code that is never run, and leaves them without vectors. */
 FUTAD_INLINE void *futad_ensure(struct futad_context *ctx, struct futad_slot *slot, int64_t count, int64_t size) {
   if (FUTAD_LIKELY((uint64_t)count <= (uint64_t)slot->bytes / (uint64_t)size && slot->data)) return slot->data;
   return futad_grow(ctx, slot, count, size);
+}
+
+/* The same where it is done once in a call: less code. */
+static __attribute__((noinline, unused)) void *futad_ensure_once(struct futad_context *ctx, struct futad_slot *slot,
+                                                                 int64_t count, int64_t size) {
+  return futad_ensure(ctx, slot, count, size);
 }
 
 /* An array of bools from outside: itself, or if it has bytes other than 0 and 1, a copy in the slot where these are 1.
@@ -167,6 +175,10 @@ FUTAD_INLINE void futad_copy(void *to, const void *from, int64_t bytes) {
   memcpy((char *)to + bytes - 32, (const char *)from + bytes - 32, 32);
 }
 
+static __attribute__((noinline, unused)) void futad_copy_once(void *to, const void *from, int64_t bytes) {
+  futad_copy(to, from, bytes);
+}
+
 /* A piece of an array of `total` bytes: with stores past the caches if the array is larger than they are, which
  * spares reading what is overwritten. */
 #define FUTAD_STREAMED ((int64_t)1 << 24)
@@ -213,7 +225,7 @@ void futad_free(struct futad_context *ctx) {
 }
 
 /* The slot whose memory this is, -1 if none. */
-static __attribute__((unused)) int64_t futad_owner(struct futad_context *ctx, void *data) {
+static __attribute__((noinline, unused)) int64_t futad_owner(struct futad_context *ctx, void *data) {
   for (int64_t i = 0; i < FUTAD_SLOTS; i++)
     if (data && ctx->slots[i].data == data) return i;
   return -1;

@@ -175,7 +175,11 @@ class Emitter:
 
     def copy(self, s: ir.Copy) -> None:
         args = f"{self.address(s.target, s.offset)}, {self.address(s.source, s.source_offset)}"
-        self.line(f"futad_copy({args}, {self.expr(s.count)} * (int64_t)sizeof({c_type(s.elem)}));")
+        self.line(f"{self.copying(s)}({args}, {self.expr(s.count)} * (int64_t)sizeof({c_type(s.elem)}));")
+
+    def copying(self, s: ir.Copy) -> str:
+        """The function that makes a copy."""
+        return "futad_copy"
 
     def for_(self, s: ir.For) -> None:
         i = s.var

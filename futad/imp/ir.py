@@ -393,12 +393,14 @@ class VectorisedFor(Stmt):
 @dataclass(slots=True, eq=False)
 class Blocks(Stmt):
     """A map's `loop` around loops that carry scalars or reduce, some iterations at a time in lanes.  `arrays`: each
-    iteration's own ones; `sizes`: theirs in bytes; `same`: scalars of the body that all iterations have in common."""
+    iteration's own ones; `sizes`: theirs in bytes; `same`: scalars of the body that all iterations have in common.
+    `until`: a variable for the first iteration that is left to others; if there is none, none is left."""
 
     loop: For
     arrays: frozenset[Pointed] = frozenset()
     sizes: tuple[Expr, ...] = ()
     same: frozenset[Used] = frozenset()
+    until: Assigned = ""
 
 
 @dataclass(slots=True, eq=False)

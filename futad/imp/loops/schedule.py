@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, replace
 
+from futad.core.types import I64
 from futad.errors import UsageError
 from futad.fires import asking, by_number, fired
 from futad.imp import ir
@@ -197,7 +198,17 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     if found is None:
         return None
     blocks, short = found
-    return [blocks] if short == ir.TRUE else [ir.If(short, [blocks], then(m.loop))]
+    if short == ir.TRUE:
+        return [blocks]
+    if isinstance(m.loop.bound, ir.Num):  # a number of iterations that others can rely on, too
+        return [ir.If(short, [blocks], then(m.loop))]
+    done = ir.Ref(m.name("done"), I64)
+    blocks.until = done.name
+    return [
+        ir.Decl(done.name, I64, m.loop.start, mutable=True),
+        ir.If(short, [blocks], []),
+        *then(replace(m.loop, start=done)),
+    ]
 
 
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:

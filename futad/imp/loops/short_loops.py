@@ -4,7 +4,8 @@
 
 Loops inside that carry nothing run in vector lanes by themselves.  Where they are short (the features of a sample, the
 components of a mixture), they leave most of a vector empty, and the map is what fills the lanes, as in
-`outer_vectorise.py`.  How long they are is known when the program runs: so there are both loops, and a branch.
+`outer_vectorise.py`.  How long they are is known when the program runs: so there are both loops, the second of which
+begins where the first one ended, or if that does not run, with the first iteration.
 """
 
 from __future__ import annotations
