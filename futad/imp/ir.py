@@ -377,8 +377,7 @@ Memory = Annotated[dict[str, frozenset[Any]], "static"]
 
 @dataclass(slots=True, eq=False)
 class VectorisedFor(Stmt):
-    """A map's `loop` around one `fold`, with its iterations in vector lanes: each lane has its own sums.  `partials`
-    are what the map itself reduces."""
+    """A map's `loop` around one `fold`, with its iterations in vector lanes.  `partials`: what the map reduces."""
 
     loop: For
     partials: list[Partial]
@@ -392,9 +391,8 @@ class VectorisedFor(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Blocks(Stmt):
-    """A map's `loop` around loops that carry scalars or reduce, some iterations at a time in lanes.  `arrays`: each
-    iteration's own ones; `sizes`: theirs in bytes; `same`: scalars of the body that all iterations have in common.
-    `until`: a variable for the first iteration that is left to others; if there is none, none is left."""
+    """A map's `loop` around loops that carry scalars or reduce, some iterations at a time in lanes.  Of an iteration's
+    own `arrays`: the `sizes` in bytes; `same`: scalars that all have in common; `until`: the first that is left."""
 
     loop: For
     arrays: frozenset[Pointed] = frozenset()
