@@ -86,6 +86,29 @@ def test_places_are_computed_where_they_are_used(name):
     assert not re.search(r"int64_t lanes_o_\d+\[", body)
 
 
+def test_the_loop_that_goes_on_is_there_once():
+    """Where blocks run it begins after them, else with the first iteration."""
+    source = _backend("c").source
+    body = source[source.index("int64_t futad_entry_rows(") :]
+    body = body[: body.index("\n}\n")]
+    (done,) = re.findall(r"int64_t (done_\d+) = 0;", body)
+    assert re.search(rf"{done} = i_\d+;\n  }}\n", body)
+    assert len(re.findall(rf"for \(int64_t \w+ = {done};", body)) == 1
+
+
+def test_copies_of_small_arrays_give_no_function_their_address():
+    """They would not be in registers in the loops before; of other copies that are made once a call is less code."""
+    program = compile_text("""
+entry small [n] (xs: [n]f64): [3]f64 = loop s = [0, 1, 2] for x in xs do [s[1] * x, s[2] + x, s[0]]
+entry large [n] (xs: [n]f64): [n]f64 = let ys = copy xs in if n > 1 then ys with [1] = 3 else ys
+""")
+    source = CBackend(compile_program(program, target=C)).source
+    small, large = [source[source.index(f"int64_t futad_entry_{name}(") :] for name in ("small", "large")]
+    assert "futad_copy_once(" in large[: large.index("\n}\n")]
+    assert "futad_copy(" in small[: small.index("\n}\n")] and "_once(" in small
+    assert "futad_copy_once(" not in small[: small.index("\n}\n")]
+
+
 def test_functions_are_called_on_lanes_side_by_side():
     """Loads and stores at a distance have loops of their own: GCC vectorises no loop with such stores."""
     source = _backend("c").source
