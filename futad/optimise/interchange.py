@@ -12,7 +12,8 @@ of sequences is that. Devices ask for it where points are few (`flatten/intercha
 
 Note [What is kept]: a return sweep needs what the loop carries in all iterations. Inside of a map that is kept by one
 point at a time, around it by all points. It is no more than a factor of what there is anyway where each point has
-something for each iteration, which is then asked for under reverse mode.
+something for each iteration, which is then asked for under reverse mode; or all points have a matrix for each iteration
+in common, as the layers of a network are, which are few.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ LEGAL = Legality(
 )
 SAME_ITERATIONS = LEGAL.condition("as many iterations for all", "the points' loops have different iterations")
 REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")
+SAME_ROW = LEGAL.condition("row the same for all", "a point reads a row of its own")
+THERE = LEGAL.condition("row there without points", "a row that only a point shows to be there is read without any")
 
 SMALL = 64  # elements of a matrix, if known: up to here products by it stay in registers
 
@@ -83,14 +86,17 @@ def loop_out(stm: Stm, at: int, body: Body = lambda each: [each]) -> list[Stm] |
         if a not in given:
             rows = given[a] = Var("x", array_of(a.type, width))
             out.append(Stm((rows,), ir.Replicate((width,), a)))
-    # An iteration.
+    # An iteration.  Its row of an array from outside, such as a layer's weights, is one for all points.
+    shared = {s.pat: s for s in f.body.stms if _row(s, f, own)}
     states, nexts, finals = [tuple([Var(p.name, array_of(p.type, width)) for p in carried]) for _ in range(3)]
     inputs = [p for p in (*e.lam.params, *live) if p in f.body.free()]
-    iteration = Lambda((*carried, *inputs), f.body.stms, f.body.result)
+    iteration = Lambda((*carried, *inputs), tuple([s for s in f.body.stms if s.pat not in shared]), f.body.result)
     i = Var(f.body.params[0].name, f.body.params[0].type)
-    inner = ir.Renamer({f.body.params[0]: i}).lam(iteration)
+    renamer = ir.Renamer({f.body.params[0]: i})
+    first = [renamer.stm(s) for s in shared.values()]
+    inner = renamer.lam(iteration)
     each = Stm(nexts, ir.Map(width, (*states, *[given[v] for v in inputs]), inner))
-    around = Lambda((i, *states), tuple(body(each)), nexts)
+    around = Lambda((i, *states), (*first, *body(each)), nexts)
     out.append(Stm(finals, ir.For(f.bound, tuple([given[a] for a in f.inits]), around), loop.attrs))
     # What follows it.
     known: dict[Atom, Var] = dict(zip(loop.pat, finals, strict=True))
@@ -98,6 +104,19 @@ def loop_out(stm: Stm, at: int, body: Body = lambda each: [each]) -> list[Stm] |
         return [*out, *[Stm((v,), ir.Alias(known[a])) for v, a in zip(stm.pat, e.lam.result, strict=True)]]
     have = [(given[p], p) for p in (*e.lam.params, *kept)] + list(zip(finals, loop.pat, strict=True))
     return [*out, map_over(width, have, after, stm.pat, e.lam.result)]
+
+
+def _row(s: Stm, f: ir.For, own: set[Var]) -> bool:
+    """Whether a statement of an iteration views the row of its number of an array outside the map, which has one for
+    each iteration.  (A device's host would wait for a number.)"""
+    e = s.exp
+    if type(e) is not ir.At or e.check is not None or type(s.pat[0].type) is Prim:
+        return False
+    i = f.body.params[0]
+    mine = own | {v for t in f.body.stms for v in t.pat}
+    if not SAME_ROW(not any(v in mine for v in ir.stm_free(s) if v is not i and v not in s.pat)):
+        return False
+    return THERE(e.index == (i,) and shape_of(e.array.type)[0] == f.bound)
 
 
 def _consumes(stms: Sequence[Stm]) -> bool:

@@ -34,3 +34,11 @@ entry several [n] (x: [n]f64) (w: [n]f64) : [n]f64 =
 -- The second update of an iteration goes to a place of its own too, which is another iteration's first.
 entry neighbours [n] (xs: [n]f64) (ys: [n]f64) =
   vjp (\xs -> map (\i -> xs[(i + 1) % n] * xs[(i + n - 1) % n]) (iota n)) xs ys
+
+-- Rows of adjoints that are added to those outside, where a row's elements are read at known places.
+entry places_beside [m][n] (q: [m][n]f64) (k: i64) : [m][n]f64 =
+  vjp (\q -> f64.sum (tabulate n (\i -> f64.sum (map (\r -> r[i] * r[(i + 1) % n] * f64.sum (map (** 3) r)) (take k q))))) q 1
+
+entry places_written [m][n] (q: [m][n]f64) (k: i64) : [m][n]f64 =
+  let cut (r: [n]f64) i = (copy r with [0] = 2)[i] * f64.i64 (i + 1)
+  in vjp (\q -> f64.sum (tabulate n (\i -> f64.sum (map (\r -> cut r i) (take k q))))) q 1

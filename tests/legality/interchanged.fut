@@ -9,3 +9,14 @@ entry own_sizes [n][h] (u: [h][h]f64) (xs: [n][h]f64) (ks: [n]i64): [n]f64 =
   map2 (\x k -> let q = replicate (i64.abs k % 3) 0.5
                 let (s, q) = loop (s, q) = (x, q) for _i < 3 do (mv u s, map (+ s[0]) q)
                 in f64.sum s + f64.sum q) xs ks
+
+-- Loops that come out of their maps: which of the rows that an iteration reads come out of the map, too.
+entry layers [l][n][h] (u: [l][h][h]f64) (xs: [n][h]f64): [n][h]f64 =
+  map (\x -> loop s = x for i < l do mv u[i] s) xs
+
+entry own_layers [l][n][h] (v: [h][h]f64) (us: [n][l][h][h]f64) (xs: [n][h]f64): [n][h]f64 =
+  map2 (\u x -> loop s = x for i < l do mv v (mv u[i] s)) us xs
+
+entry last_layer [n][h] (v: [h][h]f64) (u: [n][h][h]f64) (xs: [n][h]f64): [n][h]f64 =
+  let k = n - 1
+  in map (\x -> loop s = x for _i < 3 do mv v (mv u[k] s)) xs

@@ -40,6 +40,11 @@ entry around [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): ([b]
 entry nested [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][2][h]f64 =
   map (\\x -> map (\\c -> loop s = replicate h c for i < t do
                           loop s = s for _j < 2 do cell w u s x[i]) [0.1, 0.2]) xs
+-- A matrix of its own for each iteration, one for all points.
+entry layers [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): ([h][d]f64, [t][h][h]f64) =
+  let start w x = map (* f64.sum (map f64.sum x)) (map f64.sum w)
+  let f w us = map (\\x -> loop s = start w x for i < t do map f64.tanh (mv us[i] s)) xs
+  in vjp (\\(w, us) -> f64.sum (flatten (f w us))) (w, tabulate t (\\i -> map (map (/ f64.i64 (i + 1))) u)) 1
 
 -- What stays: other iterations in each point, carried rows of other lengths, checks, a budget, no product, small ones.
 entry ragged [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][h]f64 =
@@ -63,7 +68,7 @@ entry budget [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [h][
 entry autonomous [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [h][h]f64 =
   vjp (\\u -> f64.sum (map (\\x -> f64.sum (loop s = mv w x[0] for _i < t do map f64.tanh (mv u s))) xs)) u 1
 """
-OUT = ["value", "gradient", "tangent", "around", "nested"]
+OUT = ["value", "gradient", "tangent", "around", "nested", "layers"]
 STAY = ["ragged", "irregular", "checked", "alone", "own", "small", "budget", "autonomous"]
 
 

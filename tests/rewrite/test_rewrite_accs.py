@@ -6,13 +6,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import futad
 from futad.ad.expand import expand
 from futad.core import ir
 from futad.core.parse import parse_program
+from futad.core.text import program_text
 from futad.optimise.fusion import fuse
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import inline
+from futad.pipeline import compile_program
 from futad.rewrite import simplify
+from futad.source import compile_text
+from futad.target import TARGETS
 from futad.testing.programs.core_derived import derived_program
 from tests.support.optimise_support import heads, passes, same_results
 
@@ -165,3 +170,24 @@ def test_what_overwrites_stays_after_what_reads(place):
     p = parse_program(text.replace("PLACE", place))
     q = passes(p, simplify)
     same_results(p, q, [4, 2, np.array([1.0, 2.0, 3.0, 4.0])])
+
+
+READ_AT = r"""
+def f [m][n] (q: [m][n]f64) (k: i64) =
+  f64.sum (tabulate n (\i -> f64.sum (map (\r -> r[i] * r[(i + 1) % n] - r[0] ** 2) (take k q)) ** 2))
+entry main [m][n] (q: [m][n]f64) (k: i64) : [m][n]f64 = vjp (\q -> f q k) q 1
+"""
+
+
+def test_rows_that_are_zero_but_at_places_are_added_there():
+    program = futad.compile(READ_AT, backend="c")
+    text = program_text(compile_program(compile_text(READ_AT), target=TARGETS["c"]))
+    assert "updateacc" in text and "update(" not in text
+    q = np.arange(12.0).reshape(3, 4) / 10
+    got = program.main(q, 2)
+    np.testing.assert_allclose(got, futad.compile(READ_AT, backend="interp").main(q, 2), rtol=1e-12)
+    s = (q[:2] * np.roll(q[:2], -1, 1) - q[:2, :1] ** 2).sum(0)
+    want = np.zeros_like(q)
+    want[:2] = 2 * s * np.roll(q[:2], -1, 1) + np.roll(2 * s * q[:2], 1, 1)
+    want[:2, 0] -= 4 * s.sum() * q[:2, 0]
+    np.testing.assert_allclose(got, want, rtol=1e-12)

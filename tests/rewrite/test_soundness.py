@@ -175,6 +175,8 @@ CONDITIONS = {
     "map-rules/results shared": "map_results",
     "accumulator-rules/accumulator idle": "with_acc_unused",
     "accumulator-rules/no accumulator needed": "with_acc_outside",
+    "accumulator-rules/zeros elsewhere": "acc_places",
+    "accumulator-rules/added to what is there": "acc_places",
     "loop-fills/zeros before": "loop_fills",
     "loop-fills/each element once": "loop_fills",
     "loop-fills/read where written": "loop_fills",

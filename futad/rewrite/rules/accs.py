@@ -7,7 +7,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.alias import consumed_roots
 from futad.core.ir import Lambda, Stm
-from futad.core.types import BOOL, FALSE, ZERO, AccType, Atom, Var, row_type
+from futad.core.types import BOOL, FALSE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, row_type, shape_of
 from futad.legality import Legality
 from futad.rewrite.context import Context, is_const
 from futad.rewrite.elements import Elements
@@ -25,6 +25,11 @@ IDLE = LEGAL.condition("accumulator idle", "updates are lost")
 OUTSIDE = LEGAL.condition("result from outside", "what the scope binds is not known outside")
 INDEPENDENT = LEGAL.condition("no accumulator needed", "outside of the scope there is no accumulator")
 UNREAD = LEGAL.condition("nothing overwritten that stays", "what stays would read what was overwritten before it")
+ELSEWHERE = LEGAL.condition("zeros elsewhere", "what a row has at other places is not added")
+ADDED = LEGAL.condition("added to what is there", "a place of a row that is overwritten gets what was there, too")
+
+SHORT = 32  # elements of a row of constant size that is added as a whole, in vector lanes
+
 
 @rule(ir.UpdateAcc, changes=("zeros",))
 def acc_zero(stm: Stm, ctx: Context) -> Result:
@@ -34,6 +39,65 @@ def acc_zero(stm: Stm, ctx: Context) -> Result:
     while type(d := ctx.exp(v)) is ir.Replicate:
         v = d.value
     return [Stm(stm.pat, ir.Alias(e.acc))] if is_const(v, 0) or v is FALSE else None
+
+
+@rule(ir.UpdateAcc, changes=("zeros",))
+def acc_places(stm: Stm, ctx: Context) -> Result:
+    """`acc[i] += (replicate n 0 with [j] = x with [k] += y)` -> `acc[i, j] += x; acc[i, k] += y`.
+
+    The adjoint of an index into a row, where the row's adjoint is added to that of an array outside: O(1), not O(n).
+    """
+    e: Any = stm.exp
+    if type(e.value.type) is not ArrayType:
+        return None
+    size = 1
+    for n in shape_of(e.value.type):
+        size *= n.value if type(n) is Const else SHORT + 1
+    if size <= SHORT:
+        return None
+    places: list[tuple[tuple[Atom, ...], Atom]] = []
+    row: Atom = e.value
+    while type(u := ctx.exp(row)) is ir.Update:
+        if u.check is not None or type(u.value.type) is not Prim:
+            return None
+        index = tuple([i for i in u.index if type(i) is not ir.Range])  # all of them, as the value is a scalar
+        term = u.value if _zeros(u.array, ctx) else _term(u, ctx)
+        if not ADDED(term is not None):
+            return None
+        places.append((index, u.value if term is None else term))
+        row = u.array
+    if not places or not ELSEWHERE(_zeros(row, ctx)):
+        return None
+    out: list[Stm] = []
+    acc = e.acc
+    for k, (index, x) in reversed(list(enumerate(places))):
+        v = Var("acc", stm.pat[0].type) if k else stm.pat[0]
+        out.append(Stm((v,), ir.UpdateAcc(acc, (*e.index, *index), x), stm.attrs))
+        acc = v
+    return out
+
+
+def _zeros(a: Atom, ctx: Context) -> bool:
+    """Whether an array is made as zeros."""
+    d = ctx.exp(a)
+    if type(d) is not ir.Replicate:
+        return False
+    while type(d) is ir.Replicate:
+        a = d.value
+        d = ctx.exp(a)
+    return is_const(a, 0) or a is FALSE
+
+
+def _term(u: ir.Update, ctx: Context) -> Atom | None:
+    """What an update adds to the element that is there; None if it does not."""
+    s = ctx.exp(u.value)
+    if type(s) is not ir.Op or s.op != "add":
+        return None
+    for old, term in (s.args, s.args[::-1]):
+        at = ctx.exp(old)
+        if type(at) is ir.At and at.array is u.array and at.index == u.index:
+            return term
+    return None
 
 
 @rule(ir.WithAcc)
@@ -153,7 +217,7 @@ def _single_iteration(stm: Stm, e: ir.Map, indices: set[Var], k: Atom, ctx: Cont
     return out
 
 
-ACC_ENTER = (acc_zero,)
+ACC_ENTER = (acc_zero, acc_places)
 ACC_LEAVE = (with_acc_unused, with_acc_outside, with_acc_extras, one_hot)
 
 __all__ = ["ACC_ENTER", "ACC_LEAVE"]

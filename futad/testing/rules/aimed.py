@@ -289,12 +289,25 @@ class Aim(Parts):
         """Accumulators: idle ones, values from outside, what does not need them; updates that are mostly zero."""
         k = self.rng.randint(1, 2)
         n = self.some([self.sizes[0], self.sizes[1], i64(2)])
-        dests = [self.let(ir.Copy(self.atom(array_of(self.some([F64, I64]), n)))) for _ in range(k)]
+        wide = [i64(40)] if self.chance(0.3) else []
+        dests = [self.let(ir.Copy(self.atom(array_of(self.some([F64, I64]), n, *wide)))) for _ in range(k)]
         width = self.size()
         outside = self.atom(self.type(1))
 
+        def row(t: Prim) -> Var:
+            made = self.b.let(ir.Replicate((i64(40),), self.const(t) if self.chance(0.2) else Const(t, 0)), "row")
+            for _ in range(self.rng.randint(1, 3)):
+                j = self.some([ZERO, ONE, self.b.op("mod", self.atom(I64), i64(40))])
+                x = self.atom(t)
+                if self.chance(0.7):
+                    x = self.b.op("add", *self.some([(a := self.b.let(ir.At(made, (j,)), "old"), x), (x, a)]))
+                made = self.b.let(ir.Update(made, (j,), x), "row")
+            return made
+
         def added(acc: Var, i: Atom) -> Var:
             t = elem_of(acc.type)
+            if wide:
+                return self.b.let(ir.UpdateAcc(acc, (self.some([i, self.atom(I64), ZERO]),), row(t)), "acc")
             v: Atom = self.const(t) if self.chance(0.4) else self.atom(t)
             if self.chance(0.5):
                 hot = self.b.op("eq", i, self.some([self.atom(I64), i64(1)]))
