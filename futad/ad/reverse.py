@@ -79,7 +79,8 @@ class How:
     """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops.  `tangents`,
     `adjoints`: how many forward and reverse derivatives will be taken of what is emitted.  `loops`: how many share the
     budget.  `inside`: whether there are reverse derivatives inside, which keep something too.  `keeps`: calls keep
-    records, and no derivative is taken of what is emitted.  `functions` that are added to the program.
+    records, and no derivative is taken of what is emitted.  `functions` that are added to the program.  `put_back`: by
+    array, those that hold its value where it may have been overwritten.
     """
 
     sequential: bool = False
@@ -90,6 +91,7 @@ class How:
     inside: bool = False
     keeps: bool = False
     functions: Functions = field(default_factory=Functions)
+    put_back: dict[Var, list[Var]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -387,6 +389,8 @@ class Scope:
         """From here on `new` holds the value of `old`, which the forward sweep may have overwritten."""
         if isinstance(old, Var):
             self._pending.append((self.b.stms[-1] if self.b.stms else None, old, new))
+            if isinstance(new, Var):
+                self.ctx.how.put_back.setdefault(old, []).append(new)
 
     def current(self, v: Var) -> Atom:
         """What holds the value of `v` at the end of the scope."""

@@ -18,7 +18,7 @@ from futad.ad.history.final import noted
 from futad.ad.history.leaves import LEAF
 from futad.ad.history.points import kept as kept_states
 from futad.ad.history.rerun import Rerun, Step
-from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, counting, ways_of
+from futad.ad.history.save import Counted, Grower, Restore, Saver, Undo, Ways, counting, ways_of
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
@@ -290,7 +290,8 @@ def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
     functions = None
     if how == "exact" and NO_DERIVATIVE(not s.ctx.how.tangents and not s.ctx.how.adjoints):
         functions = s.ctx.how.functions
-    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions, s.ctx.places)
+    runs = not any(budget is not None and budget.limits for budget in (own, whole))
+    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions, s.ctx.places, runs)
 
 
 def _as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
@@ -310,21 +311,20 @@ def _reexecute(
     final: Sequence[Var],
     iterations: Atom,
     plain: Sequence[int],
-    grown: Sequence[int],
-    totals: Sequence[Atom],
+    second: Counted,
     rooms: dict[int, Var],
     undo: Undo,
     attrs: tuple[Any, ...],
 ) -> dict[int, Restore]:
-    """Run the loop a second time to save variables, those of changing size with the room that the first run found.
+    """Run the loop a second time to save variables, with the room that the first run has found.
 
     `attrs`: of that run; `rooms`: arrays to fill, each iteration, with what a loop inside (see `_inner_rooms`) counts.
     """
     reexecuted = _as_for(loop, iterations)
     before, head = Builder(), Builder()
     saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, undo)
-    saver.save(plain, saver.ways(plain))
-    Grower(saver, totals, grown)
+    saver.save(plain, saver.ways(plain), second.counts)
+    Grower(saver, second.totals, second.grown)
     if rooms:
         at = next(k for k, x in enumerate(saver.stms) if (NEST,) in x.attrs)
         counted, found = counting(saver.stms[at], list(rooms))
@@ -393,26 +393,26 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             stack.saved = None if grown else leaves.saved_bytes(b, emitted, ways, before)
             s.replace(emitted, b.stms)
             return stack
-        saver.save(plain, ways)
+        second = Counted(grown, ways.uncounted)
+        saver.save([k for k in plain if k not in second.chains], ways)
         restores = saver.restores
         rounded = [k for k, r in restores.items() if r.returns is not None]
         pat, exp = (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_())
-        if rounded and not s.widths and not grown:
+        if rounded and not s.widths and not grown and not second.chains:
             memory = _memory(s, before, stm)
             again = None if memory is not None else _again(s, stm, [kept[k] for k in rounded], kept)
             _with_points(s, before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
             s.replace(emitted, before.stms)
             return {kept[k]: r for k, r in restores.items()}
         new = ir.Stm(pat, exp, emitted.attrs)
-        if grown:
+        if grown or second.chains:
             known, iteration = s.ctx.rooms.get(stm.pat[0], ({}, ZERO))
-            totals: list[Atom] = [s.b.let(ir.At(known[kept[k]], (iteration,)), "total") for k in grown if known]
-            if not known:
-                new, found = counting(new, grown)
-                totals = [*found]
+            if known:
+                second.totals = [s.b.let(ir.At(known[kept[k]], (iteration,)), "total") for k in grown]
+            new = second.counting(new)
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            again = forward_mark(stm)
-            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, Undo(), again)
+            again, more = forward_mark(stm), [*second.chains]
+            restores |= _reexecute(s, loop, emitted.pat, iterations, more, second, own_rooms, Undo(how=False), again)
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
@@ -566,22 +566,21 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
         new = first
+        second = Counted(grown, ways.uncounted)
         if limit is not None or not (grown or ways.saves):
             checks(head)
             most = count if limit is None else i64(limit)  # of what is saved, which is nothing without a limit
             saver = Saver(counted_loop, first.pat, head, counted, most, before, _undo(s, stm, kept))
-            saver.save(plain, saver.ways(plain))
-            plain = []
+            saver.save([k for k in plain if k not in second.chains], saver.ways(plain))
+            plain = [*second.chains]
             restores = saver.restores
             exp = ir.While((*counted_loop.inits, *saver.inits), saver.lambda_())
             new = ir.Stm((*first.pat, *saver.pat), exp, emitted.attrs)
-        totals: list[Var] = []
-        if grown:
-            new, totals = counting(new, grown)
+        new = second.counting(new)
         s.replace(first, [*before.stms, new])
         if plain or grown:
             undo = _undo(s, stm, kept)
-            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, undo, forward_mark(stm))
+            restores |= _reexecute(s, loop, emitted.pat, count, plain, second, {}, undo, forward_mark(stm))
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)
