@@ -325,6 +325,10 @@ class Saver:
         self.kept[v] = value, out
         return value, out
 
+    def counts(self, loop: Var) -> Var:
+        """Save how many iterations a `while` loop takes in each iteration, given its first result; the array."""
+        return self._each(Var("iterations", I64), loop)[1]
+
     def _whole(self, q: int) -> None:
         x = self.own[q]
         t = array_of(x.type, self.iterations)
