@@ -130,6 +130,10 @@ class _Reexecution(ir.Renamer):
         return ir.Lambda(params, stms, tuple([self.atom(a) for a in lam.result]))
 
 
-def reexecution(lam: ir.Lambda) -> ir.Lambda:
-    """A copy of a scope for the return sweep."""
-    return _Reexecution().lam(lam)
+def reexecution(lam: ir.Lambda, origins: dict[Var, Var] | None = None) -> ir.Lambda:
+    """A copy of a scope for the return sweep; `origins` gets the scope's variables by those of the copy."""
+    names = _Reexecution()
+    out = names.lam(lam)
+    if origins is not None:
+        origins.update((new, old) for old, new in names.mapping.items() if isinstance(new, Var))
+    return out

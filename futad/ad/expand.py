@@ -130,7 +130,7 @@ class _Expander(ir.Renamer):
                 directions = e.tangents if isinstance(e, ir.Jvp) else e.adjoints
                 values, derivatives = _one(b, e, lam, directions, how)
             results = values + derivatives
-            out += unmarked(protect(live(b.stms, results)[0], results))
+            out += unmarked(protect(live(b.stms, results)[0], results, how.put_back))
             self.mapping.update(zip(s.pat, values + derivatives, strict=True))
         return out
 
@@ -151,6 +151,7 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     """
     functions = Functions(program.funs)
     again = _differentiated(program)
+    put_back: dict[Var, list[Var]] = {}
 
     def plain(f: ir.Fun) -> ir.Fun:
         keeps = f.name not in again
@@ -161,17 +162,17 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
     ) -> tuple[list[Atom], list[Atom]]:
         lam = unfuse(e.lam)
         inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
-        how = How(sequential, inside=inside, keeps=keeps, functions=functions)
+        how = How(sequential, inside=inside, keeps=keeps, functions=functions, put_back=put_back)
         return _one(b, e, lam, directions, how)
 
     def of_sweeps(b: Builder, e: ir.Vjp, split: SplitSweeps) -> tuple[list[Atom], list[Atom]]:
         lam = unfuse(e.lam)
         inside = any(isinstance(x.exp, ir.Vjp) for x in ir.statements(lam.stms))
-        how = How(sequential, inside=inside, keeps=True, functions=functions)
+        how = How(sequential, inside=inside, keeps=True, functions=functions, put_back=put_back)
         return _one(b, e, lam, (), how, split)
 
     def tidy(stms: list[ir.Stm], results: list[Atom]) -> list[ir.Stm]:
-        return protect(live(stms, results)[0], results)
+        return protect(live(stms, results)[0], results, put_back)
 
     derived = Derived(program, plain, of_function, of_sweeps, tidy)
     with using(derived):

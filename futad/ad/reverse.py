@@ -79,7 +79,8 @@ class How:
     """`sequential`: the code is to run on one thread, or few.  `budget`: what may be kept of loops.  `tangents`,
     `adjoints`: how many forward and reverse derivatives will be taken of what is emitted.  `loops`: how many share the
     budget.  `inside`: whether there are reverse derivatives inside, which keep something too.  `keeps`: calls keep
-    records, and no derivative is taken of what is emitted.  `functions` that are added to the program.
+    records, and no derivative is taken of what is emitted.  `functions` that are added to the program.  `put_back`: by
+    array, those that hold its value where it may have been overwritten.
     """
 
     sequential: bool = False
@@ -90,6 +91,7 @@ class How:
     inside: bool = False
     keeps: bool = False
     functions: Functions = field(default_factory=Functions)
+    put_back: dict[Var, list[Var]] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -142,11 +144,13 @@ class Scope:
     """One scope of the program in the return sweep: its code and the adjoints it knows.
 
     `kind` is 'root', 'branch', 'loop', 'map' or 'task' (see Note [Adjoints]); `local` the primal variables bound
-    here; `adj` the adjoints of local and of outside variables as far as this scope changed them.
+    here; `adj` the adjoints of local and of outside variables as far as this scope changed them.  `counts`, of a loop
+    that can save them: how many iterations its `while` loops take, by their first results.
     """
 
     __slots__ = (
-        "kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "points", "widths", "_pending"
+        "kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "points", "widths", "counts",
+        "_pending",
     )  # fmt: skip
 
     def __init__(self, kind: str, parent: Scope | None, ctx: Context, b: Builder | None = None) -> None:
@@ -161,6 +165,7 @@ class Scope:
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
         self.points: dict[Var, list[Point]] = {}
         self.widths: ir.Atoms = parent.widths if parent else ()  # of the maps around
+        self.counts: dict[Var, Var] | None = None
         self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:
@@ -220,6 +225,15 @@ class Scope:
         """The finished adjoint of a variable bound here (None: zero)."""
         self.materialise_points(v)
         return self.adj.pop(v, None)
+
+    def count(self, stm: ir.Stm) -> Var | None:
+        """How many iterations a `while` loop takes, if the forward sweep of the loop around it is to say so."""
+        s: Scope | None = self
+        while s is not None and s.kind == "branch":
+            s = s.parent
+        if s is None or s.counts is None:
+            return None
+        return s.counts.setdefault(stm.pat[0], Var("iterations", I64))
 
     def is_active(self, a: Atom) -> TypeGuard[Var]:
         return type(a) is Var and a in self.ctx.active
@@ -387,6 +401,8 @@ class Scope:
         """From here on `new` holds the value of `old`, which the forward sweep may have overwritten."""
         if isinstance(old, Var):
             self._pending.append((self.b.stms[-1] if self.b.stms else None, old, new))
+            if isinstance(new, Var):
+                self.ctx.how.put_back.setdefault(old, []).append(new)
 
     def current(self, v: Var) -> Atom:
         """What holds the value of `v` at the end of the scope."""

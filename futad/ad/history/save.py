@@ -3,7 +3,7 @@
 A variable of the loop as it was at the start of an iteration is
 * computed, if it goes up by a constant every iteration;
 * computed from the variables after the iteration, if the iteration can be run backwards (`ad/inverse/`);
-* taken back, if iterations change it only by updates: what each overwrites is saved (`update_log.py`);
+* taken back, if iterations change it only by updates: what each overwrites is saved (`chains.py`);
 * read from an array that holds it for every iteration, otherwise;
 * read from a flat array of all iterations' elements, if its size changes (`Grower`).
 """
@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
+from futad.ad.history.chains import Element, Elements, Finder, Space, runs, slots, uncounted
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.points import Points
-from futad.ad.history.update_log import Element, Finder, Slot, Undoer, instrument, room, slots
+from futad.ad.history.threads import Undoer, logged
+from futad.ad.history.update_log import ArrayLog, Key, counting_updates, keys_of, room, totals
 from futad.ad.history.variables import convert, counted
 from futad.ad.inverse import lost_bits
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
@@ -79,7 +81,8 @@ class Undo:
     """Which loop variables may be undone: not those `closed`; with round-off if `how` is True or a tolerance, none if
     it is False; where it is `demanded`, what cannot be undone is an error.  `place`: of the loop in the
     source, if that is known.  `why` gets the reasons why variables are not undone, by name.  `functions`: where lost
-    bits may be kept, what that takes.  `places`: what makes arrays of places, around the loop."""
+    bits may be kept, what that takes.  `places`: what makes arrays of places, around the loop.  `runs`: whether
+    iterations may save more or less than others."""
 
     closed: Collection[int] = ()
     how: bool | float | Literal["exact"] | None = None
@@ -88,6 +91,7 @@ class Undo:
     why: dict[str, str] | None = None
     functions: lost_bits.Functions | None = None
     places: Mapping[Var, ir.Stm] = field(default_factory=dict)
+    runs: bool = True
 
 
 def _lead(loop: ir.Loop) -> Sequence[Var]:
@@ -113,6 +117,11 @@ class Ways:
         undone = any(way.kept or way.lost for way in self.undone)
         return bool(self.whole or undone or any(map(slots, self.chains.values())))
 
+    @property
+    def uncounted(self) -> dict[int, Elements]:
+        """The chains for which the loop has to be run once before, to count how much they save."""
+        return {q: c for q, c in self.chains.items() if uncounted(c)}
+
     def rows(self, own: Sequence[Var]) -> list[Type]:
         """The types of what is saved in an iteration; `own`: the loop's variables."""
         out: list[Type] = [own[q].type for q in self.whole]
@@ -130,7 +139,7 @@ def ways_of(
     counters = {v: (start, step) for v, start, step in iterations_of(loop).counters}
 
     def found_by(before: Builder) -> tuple[Finder, Callable[[int], list[Element] | None]]:
-        finder = Finder(before, indices={*_lead(loop), *counters})
+        finder = Finder(before, runs=undo.runs, indices={*_lead(loop), *counters})
         if isinstance(index, Var):
             finder.indices.add(index)
         finder.enter(loop.body)
@@ -138,7 +147,9 @@ def ways_of(
         def chain(q: int) -> list[Element] | None:
             if not isinstance(own[q].type, ArrayType):
                 return None
-            return finder.chain(loop.body, own[q], loop.body.result[q], (iterations,))
+            space = Space((iterations,), (iterations,))
+            found = finder.chain(loop.body, own[q], loop.body.result[q], space)
+            return found if found is None or _pays(own[q].type, found) else None
 
         return finder, chain
 
@@ -166,7 +177,7 @@ def _undone(
     def saved(q: int) -> float:
         if q not in chains:
             return bytes_of(own[q].type)
-        return sum(bytes_of(slot.array()) / max(count(slot.dims[:1]), 1) for slot in slots(chains[q]))
+        return sum(bytes_of(t) * count(counts) for counts, t in [slot.row() for slot in slots(chains[q])])
 
     wanted = [q for q in open_ if q not in unchanged]
     rounding = undo.how is not None and undo.how != "exact"
@@ -175,6 +186,16 @@ def _undone(
         loop.body, own, wanted, [*easy, *unchanged], undo.closed, chained, saved, rounding, undo.demanded, undo.why,
         undo.place, undo.functions is not None, undo.places,
     )
+
+
+def _pays(t: Type, chain: Elements) -> bool:
+    """Whether to save what the updates overwrite of an array of this type, where no number of updates is known: if
+    there are not more loops around them than the array has dimensions."""
+    if not runs(chain):
+        return True
+    most = max(len([n for n in (*counts, *shape_of(old)) if not isinstance(n, Const)])
+               for counts, old in [slot.row() for slot in slots(chain)])  # fmt: skip
+    return most <= len([n for n in shape_of(t) if not isinstance(n, Const)])
 
 
 class Saver:
@@ -223,8 +244,9 @@ class Saver:
         """How these loop variables, none of changing size, are restored."""
         return ways_of(self.loop, self.index, self.iterations, which, self.undo, self.before)
 
-    def save(self, which: Sequence[int], ways: Ways) -> None:
-        """Save the loop variables at these positions in these ways."""
+    def save(self, which: Sequence[int], ways: Ways, counts: Mapping[int, Sequence[Atom]] = {}) -> None:
+        """Save the loop variables at these positions in these ways; `counts`: how many places the runs of their
+        updates have, where a run of the loop has counted them (`counting`)."""
         counters = {v: counted(*c) for v, c in ways.counters.items()}
         for way in ways.undone:
             self._undone(way, {q: counters[x] for q, x in enumerate(self.own) if x in counters})
@@ -234,7 +256,7 @@ class Saver:
             elif q not in self.restores and q not in ways.chains:
                 x = self.own[q]
                 self.restores[q] = Restore(counters[x] if x in counters else _unchanged(self.loop.inits[q]))
-        self._chains(ways.finder, ways.chains, counters)
+        self._chains(ways.finder, {q: c for q, c in ways.chains.items() if q in which}, counters, counts)
 
     def _undone(self, way: Backwards, counters: dict[int, Callable[[Builder, Atom, Var], Atom]]) -> None:
         for g in way.given:
@@ -303,6 +325,10 @@ class Saver:
         self.kept[v] = value, out
         return value, out
 
+    def counts(self, loop: Var) -> Var:
+        """Save how many iterations a `while` loop takes in each iteration, given its first result; the array."""
+        return self._each(Var("iterations", I64), loop)[1]
+
     def _whole(self, q: int) -> None:
         x = self.own[q]
         t = array_of(x.type, self.iterations)
@@ -316,25 +342,33 @@ class Saver:
         finder: Finder,
         chains: dict[int, list[Element]],
         counters: dict[Var, Callable[[Builder, Atom, Var], Atom]],
+        counts: Mapping[int, Sequence[Atom]],
     ) -> None:
-        lead = _lead(self.loop)
-        places = [k for c in chains.values() for k in slots(c)]
-        held: dict[Slot, Var] = {}
-        after: dict[Slot, Var] = {}
-        for k in places:
-            held[k], after[k] = self.more(room(self.before, k), "saved")
+        def indices(b: Builder, t: Atom) -> dict[Var, Atom]:
+            env: dict[Var, Atom] = {i: convert(b, i.type, t) for i in _lead(self.loop)}
+            if isinstance(self.index, Var):
+                env[self.index] = t
+            return env | {v: at(b, t, v) for v, at in counters.items()}
+
+        now: dict[Key, Atom] = {}
+        after: dict[Key, Var] = {}
+        for q, c in chains.items():
+            if uncounted(c):
+                for r, total in zip(runs(c), counts[q], strict=True):
+                    self.before.add(ir.Stm((r.total,), ir.Alias(total)))
+            elif runs(c):
+                totals(self.before, finder, c, self.iterations, indices)
+            for k in keys_of(c):
+                now[k], after[k] = self.more(room(self.before, k), "saved")
+        log = ArrayLog(after)
         for c in chains.values():
-            self.stms = tuple(instrument(self.stms, c, (self.index,), held))
-        self.results += [held[k] for k in places]
-        undoer = Undoer(finder, after)
+            self.stms = tuple(logged(log, self.stms, c, (self.index,), now))
+        self.results += now.values()
+        undoer = Undoer(finder, log)
         for q, c in chains.items():
 
             def begin(b: Builder, t: Atom, x: Var, c: list[Element] = c) -> Atom:
-                env: dict[Var, Atom] = {i: convert(b, i.type, t) for i in lead}
-                if isinstance(self.index, Var):
-                    env[self.index] = t
-                env |= {v: at(b, t, v) for v, at in counters.items()}
-                return undoer.run(b, x, c, (t,), env)
+                return undoer.run(b, x, c, (t,), indices(b, t))[0]
 
             self.restores[q] = Restore(begin, self.final[q], saved=True)
 
@@ -400,6 +434,25 @@ class Grower:
             saver.results.append(head.let(ir.Update(begins, (saver.index,), begin), "begins"))
             saver.results.append(head.op("add", begin, n))
             saver.restores[q] = Restore(_row(flats, places), saved=True)
+
+
+@dataclass(slots=True)
+class Counted:
+    """What a loop saves in a second run, once a first one has counted how much that is: loop variables of changing
+    size, at the positions `grown`, and what updates overwrite, `chains` by the variable's position."""
+
+    grown: Sequence[int]
+    chains: Mapping[int, Elements] = field(default_factory=dict)
+    totals: Sequence[Atom] = ()
+    counts: Mapping[int, Sequence[Atom]] = field(default_factory=dict)
+
+    def counting(self, stm: ir.Stm) -> ir.Stm:
+        """The first run: the loop, with variables that count."""
+        if self.grown and not self.totals:
+            stm, self.totals = counting(stm, self.grown)
+        if self.chains:
+            stm, self.counts = counting_updates(stm, self.chains)
+        return stm
 
 
 def counting(stm: ir.Stm, which: Sequence[int]) -> tuple[ir.Stm, list[Var]]:

@@ -166,7 +166,7 @@ def _groups(b: Builder, found: dict[int, tuple[Var, Atom]], wanted: Sequence[int
 # --- what it costs ---------------------------------------------------------------------------------------------------
 
 
-def count(dims: Sequence[Atom]) -> float:
+def count(dims: Sequence[Atom | None]) -> float:
     """About how many elements an array of that shape has."""
     return math.prod([float(_size(d)) for d in dims])
 
@@ -181,7 +181,7 @@ def bytes_of(t: Type) -> float:
     return elements(t) * elem_of(t).bytes
 
 
-def _size(a: Atom) -> int:
+def _size(a: Atom | None) -> int:
     return max(a.value, 0) if isinstance(a, Const) else ASSUMED_SIZE
 
 

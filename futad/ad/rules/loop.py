@@ -8,8 +8,8 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
@@ -18,14 +18,15 @@ from futad.ad.history.final import noted
 from futad.ad.history.leaves import LEAF
 from futad.ad.history.points import kept as kept_states
 from futad.ad.history.rerun import Rerun, Step
-from futad.ad.history.save import Grower, Restore, Saver, Undo, Ways, counting, ways_of
+from futad.ad.history.save import Counted, Restore, Saver, Undo, Ways, ways_of
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
-from futad.ad.history.variables import convert, varying
+from futad.ad.history.variables import varying
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
+from futad.ad.rules.loop_again import as_for, by_size, count_alone, inner_rooms, reexecute
 from futad.ad.rules.record_loops import loop_with_records
 from futad.ad.rules.records import branch_with_records
 from futad.ad.rules.told import inverse_of, iterations_as_i64, told
@@ -104,6 +105,22 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun | Cut"]
 
 
+@dataclass(slots=True)
+class Counts:
+    """How many iterations the `while` loops in a loop's body take in each iteration: by their first results in the copy
+    that is executed again, a variable that is to have it; `origins`: these results in the forward sweep.  The arrays
+    that hold it, by these variables."""
+
+    origins: dict[Var, Var]
+    asked: dict[Var, Var] = field(default_factory=dict)
+    arrays: dict[Var, Var] = field(default_factory=dict)
+
+    def save(self, saver: Saver) -> None:
+        """Save those that are asked for."""
+        for p, count in self.asked.items():
+            self.arrays[count] = saver.counts(self.origins[p])
+
+
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A loop that is to be cut into blocks: `code` computes the bytes it may keep, those of a state (`size`), and those
@@ -115,11 +132,13 @@ class Cut:
     code: Builder
 
 
-def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save) -> Cut | None:
+def _reverse_iterations(
+    s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save, counts: Counts | None = None
+) -> Cut | None:
     """The return sweep of the loop `stm` as `for i < bound`: `body` is a fresh copy whose first parameter is i.
 
     `save(which)` makes the forward sweep save those loop variables and returns the arrays of them; or that the loop is
-    to be cut, and then nothing is done.
+    to be cut, and then nothing is done.  `counts`: what it can save beside.
     """
     assert isinstance(stm.exp, ir.Loop)
     inits, pat = stm.exp.inits, stm.pat
@@ -130,6 +149,8 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     seeds = [s.take(v) for v in pat]
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")
+    if counts is not None:
+        inner.counts = counts.asked
     inner.local.update(body.params)
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
     swept = inner.forward(body.stms)
@@ -150,6 +171,9 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     captured = list(inner.captured)
     result = [inner.adj[xs[q]] for q in carried] + [inner.adj[v] for v in captured]
     stms, used = live(inner.code(), result)
+    asked = {} if counts is None else counts.asked
+    for p in [p for p, count in asked.items() if count not in used]:
+        del asked[p]
     which = [q for q, x in enumerate(xs) if x in used or q in sizes]
     which = sorted({*which, *varying([xs[q] for q in which], xs)})
     iteration = Var("iteration", i.type)
@@ -157,11 +181,13 @@ def _reverse_iterations(s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, sav
     assert isinstance(i.type, Prim)
     last_iteration = s.b.op("sub", bound, Const(i.type, 1), hint="last")
     head.add(ir.Stm((i,), ir.Op("sub", (last_iteration, iteration))))
-    how = save(which) if which else {}
+    how = save(which) if which or asked else {}
     if isinstance(how, Cut):
         s.adj.update({v: y for v, y in zip(pat, seeds, strict=True) if y is not None})
         return how
-    at = head.convert(I64, i) if which else i
+    at = head.convert(I64, i) if which or asked else i
+    if counts is not None:
+        head.stms += [ir.Stm((count,), ir.At(array, (at,))) for count, array in counts.arrays.items()]
     stack = how if isinstance(how, Rerun) else None
     restores = {} if isinstance(how, Rerun) else how
     if stack is not None:
@@ -290,73 +316,8 @@ def _undo(s: Scope, stm: ir.Stm, kept: Sequence[int]) -> Undo:
     functions = None
     if how == "exact" and NO_DERIVATIVE(not s.ctx.how.tangents and not s.ctx.how.adjoints):
         functions = s.ctx.how.functions
-    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions, s.ctx.places)
-
-
-def _as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
-    """A copy of the loop as one of that many iterations, its index an i64."""
-    body = reexecution(loop.body)
-    i = Var("i", I64)
-    own = body.params[len(body.params) - len(loop.inits) :]
-    b = Builder()
-    for p in body.params[: len(body.params) - len(own)]:
-        b.add(ir.Stm((p,), ir.Alias(convert(b, p.type, i))))
-    return ir.For(iterations, loop.inits, ir.Lambda((i, *own), (*b.stms, *body.stms), body.result))
-
-
-def _reexecute(
-    s: Scope,
-    loop: ir.Loop,
-    final: Sequence[Var],
-    iterations: Atom,
-    plain: Sequence[int],
-    grown: Sequence[int],
-    totals: Sequence[Atom],
-    rooms: dict[int, Var],
-    undo: Undo,
-    attrs: tuple[Any, ...],
-) -> dict[int, Restore]:
-    """Run the loop a second time to save variables, those of changing size with the room that the first run found.
-
-    `attrs`: of that run; `rooms`: arrays to fill, each iteration, with what a loop inside (see `_inner_rooms`) counts.
-    """
-    reexecuted = _as_for(loop, iterations)
-    before, head = Builder(), Builder()
-    saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, undo)
-    saver.save(plain, saver.ways(plain))
-    Grower(saver, totals, grown)
-    if rooms:
-        at = next(k for k, x in enumerate(saver.stms) if (NEST,) in x.attrs)
-        counted, found = counting(saver.stms[at], list(rooms))
-        stms = [*saver.stms[:at], counted]
-        for room, total in zip(rooms.values(), found, strict=True):
-            p, _ = saver.more(before.let(ir.Scratch(I64, (iterations,)), room.name), room.name)
-            saver.pat[-1] = room
-            filled = Var(room.name, room.type)
-            stms.append(ir.Stm((filled,), ir.Update(p, (saver.index,), total)))
-            saver.results.append(filled)
-        saver.stms = (*stms, *saver.stms[at + 1 :])
-    if saver.params:
-        names = ir.Renamer()
-        pat = (*[names.bind(v) for v in final], *saver.pat)
-        before.add(ir.Stm(pat, ir.For(iterations, (*loop.inits, *saver.inits), saver.lambda_()), attrs))
-        s.b.extend(before.stms)
-    return saver.restores
-
-
-def _inner_rooms(s: Scope, stm: ir.Stm, body: ir.Lambda) -> dict[int, Var]:
-    """For a loop that stripmining split: arrays for how many elements the loop inside it will save each iteration.
-
-    A second run of this loop fills them, so that the loop inside need not be run once more to count.
-    """
-    inner = next((x for x in body.stms if (NEST,) in x.attrs), None)
-    if inner is None:
-        return {}
-    assert isinstance(stm.exp, ir.For) and isinstance(inner.exp, ir.For)
-    own = inner.exp.variables
-    rooms = {q: Var("rooms", ArrayType(I64, (stm.exp.bound,))) for q in range(len(own)) if varying([own[q]], own)}
-    s.ctx.rooms[inner.pat[0]] = rooms, body.params[0]
-    return rooms
+    runs = not any(budget is not None and budget.limits for budget in (own, whole))
+    return Undo(closed, how, demanded, place_of(stm.attrs), why, functions, s.ctx.places, runs)
 
 
 def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
@@ -365,13 +326,14 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     if loop_with_records(s, stm, emitted):
         return
     kept = _kept(s, stm)
-    body = reexecution(e.body)
-    rooms = _inner_rooms(s, stm, body)
+    counts = Counts({})
+    body = reexecution(e.body, counts.origins)
+    rooms = inner_rooms(s, stm, body)
 
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
-        plain, grown = _by_size(loop, [kept.index(q) for q in which])
+        plain, grown = by_size(loop, [kept.index(q) for q in which])
         before, head, b = Builder(), Builder(), Builder()
         iterations = e.bound if rooms else iterations_as_i64(before, e.bound)
         index = head.convert(I64, loop.body.params[0])
@@ -393,30 +355,32 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             stack.saved = None if grown else leaves.saved_bytes(b, emitted, ways, before)
             s.replace(emitted, b.stms)
             return stack
-        saver.save(plain, ways)
+        second = Counted(grown, ways.uncounted)
+        saver.save([k for k in plain if k not in second.chains], ways)
+        counts.save(saver)
         restores = saver.restores
         rounded = [k for k, r in restores.items() if r.returns is not None]
         pat, exp = (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_())
-        if rounded and not s.widths and not grown:
+        if rounded and not s.widths and not grown and not second.chains:
             memory = _memory(s, before, stm)
             again = None if memory is not None else _again(s, stm, [kept[k] for k in rounded], kept)
             _with_points(s, before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
             s.replace(emitted, before.stms)
             return {kept[k]: r for k, r in restores.items()}
         new = ir.Stm(pat, exp, emitted.attrs)
-        if grown:
+        if grown or second.chains:
             known, iteration = s.ctx.rooms.get(stm.pat[0], ({}, ZERO))
-            totals: list[Atom] = [s.b.let(ir.At(known[kept[k]], (iteration,)), "total") for k in grown if known]
-            if not known:
-                new, found = counting(new, grown)
-                totals = [*found]
+            if known:
+                second.totals = [s.b.let(ir.At(known[kept[k]], (iteration,)), "total") for k in grown]
+            new = second.counting(new)
             own_rooms = {kept.index(q): room for q, room in rooms.items()}
-            again = forward_mark(stm)
-            restores |= _reexecute(s, loop, emitted.pat, iterations, [], grown, totals, own_rooms, Undo(), again)
+            again, more = forward_mark(stm), [*second.chains]
+            restores |= reexecute(s, loop, emitted.pat, iterations, more, second, own_rooms, Undo(how=False), again)
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
-    found = _reverse_iterations(s, e.bound, body, stm, save)
+    free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
+    found = _reverse_iterations(s, e.bound, body, stm, save, counts if free else None)
     if found is not None:
         _cut(s, stm, emitted, iterations_as_i64(found.code, e.bound), found)
 
@@ -498,29 +462,16 @@ def _bounded_while(
         assert isinstance(first.exp, ir.While)
         sizes, last = descent.largest(b, first.exp, step, where)
         b.add(ir.Stm((count,), ir.Alias(last[-1])))
-        stack = descent.known(b, emitted, _as_for(loop, count), step, where, plan, count, sizes)
+        stack = descent.known(b, emitted, as_for(loop, count), step, where, plan, count, sizes)
     elif changes:
         stack = descent.changing(b, emitted, loop, step, where, plan, None, count)
     elif needs_length(plan.budget):
-        b.extend(_count_alone(first, count))
-        stack = descent.known(b, emitted, _as_for(loop, count), step, where, plan, count)
+        b.extend(count_alone(first, count))
+        stack = descent.known(b, emitted, as_for(loop, count), step, where, plan, count)
     else:
         stack = descent.unknown(b, emitted, loop, step, where, plan, count)
     s.replace(first, b.stms)
     return stack
-
-
-def _count_alone(first: ir.Stm, count: Var) -> list[ir.Stm]:
-    """The loop, run for its count alone."""
-    alone = ir.rename(ir.Lambda((), (first,), (count,)))
-    return [alone.stms[0], ir.Stm((count,), ir.Alias(alone.result[0]))]
-
-
-def _by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Loop variables whose size stays, and those whose size changes from iteration to iteration."""
-    own = loop.variables
-    grown = [k for k in which if varying([own[k]], own)]
-    return [k for k in which if k not in grown], grown
 
 
 def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
@@ -530,8 +481,13 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         return
     loop = emitted.exp
     assert isinstance(loop, ir.While)
-    kept = _kept(s, stm)
     limit = bound_of(stm)
+    if limit is None and (known := s.count(stm)) is not None:
+        new = ir.Stm(emitted.pat, as_for(loop, known), emitted.attrs)
+        s.replace(emitted, [new])
+        _for_vjp(s, ir.Stm(stm.pat, as_for(e, known), stm.attrs), new)
+        return
+    kept = _kept(s, stm)
     # The forward loop counts its iterations in one more loop variable.
     count, counted = Var("iterations", I64), Var("iteration", I64)
     inner = Builder()
@@ -551,7 +507,7 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     s.replace(emitted, [first])
 
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
-        plain, grown = _by_size(loop, [kept.index(q) for q in which])
+        plain, grown = by_size(loop, [kept.index(q) for q in which])
         b = Builder()
         before = Builder()
         ways = ways_of(counted_loop, counted, count, plain, _undo(s, stm, kept), before)
@@ -566,29 +522,28 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
         new = first
+        second = Counted(grown, ways.uncounted)
         if limit is not None or not (grown or ways.saves):
             checks(head)
             most = count if limit is None else i64(limit)  # of what is saved, which is nothing without a limit
             saver = Saver(counted_loop, first.pat, head, counted, most, before, _undo(s, stm, kept))
-            saver.save(plain, saver.ways(plain))
-            plain = []
+            saver.save([k for k in plain if k not in second.chains], saver.ways(plain))
+            plain = [*second.chains]
             restores = saver.restores
             exp = ir.While((*counted_loop.inits, *saver.inits), saver.lambda_())
             new = ir.Stm((*first.pat, *saver.pat), exp, emitted.attrs)
-        totals: list[Var] = []
-        if grown:
-            new, totals = counting(new, grown)
+        new = second.counting(new)
         s.replace(first, [*before.stms, new])
         if plain or grown:
             undo = _undo(s, stm, kept)
-            restores |= _reexecute(s, loop, emitted.pat, count, plain, grown, totals, {}, undo, forward_mark(stm))
+            restores |= reexecute(s, loop, emitted.pat, count, plain, second, {}, undo, forward_mark(stm))
         return {kept[k]: r for k, r in restores.items()}
 
     copy = reexecution(e.body)
     iteration = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
     found = _reverse_iterations(s, count, iteration, stm, save)
     if found is not None:
-        s.replace(first, [*_count_alone(first, count), first])
+        s.replace(first, [*count_alone(first, count), first])
         _cut(s, stm, first, count, found)
 
 

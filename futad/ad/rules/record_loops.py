@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
+from futad.ad.history.chains import Element, Finder, Space
 from futad.ad.history.record_log import logging, undone
 from futad.ad.history.rerun import put
 from futad.ad.history.stripmine import bound_of, within
-from futad.ad.history.update_log import Element, Finder
 from futad.ad.history.variables import varying
 from futad.ad.kept import NO_RECORD, calls, finished, mark
 from futad.ad.rules.records import small
@@ -101,7 +101,7 @@ def loop_with_records(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> bool:
     for q in variables.unchanged:
         put(taken, xs[q], e.inits[q])
     for q, y in changed.items():
-        x, _ = undone(taken, variables.finder, y, *variables.log(q), dict(zip(params, lead, strict=False)))
+        x = undone(taken, variables.finder, y, *variables.log(q), dict(zip(params, lead, strict=False)))
         taken.add(ir.Stm((xs[q],), ir.Alias(x)))
     own: list[tuple[Var, Atom, Atom]] = []  # of the loop's variables: what they begin with, what they become
     for q in sizes:
@@ -164,7 +164,7 @@ class _Variables:
                 continue
             steps = None
             if isinstance(x.type, ArrayType) and not small(x) and not varying([x], xs):
-                steps = self.finder.chain(renamed, _var(names, x), result[q], ())
+                steps = self.finder.chain(renamed, _var(names, x), result[q], Space((), ()))
             if body.result[q] is x or steps == []:
                 self.unchanged.append(q)
             elif steps is None:

@@ -6,7 +6,7 @@ array.  A consuming statement whose array is used later gets a copy of it; a bac
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from futad.ad.tidy.take_back import take_back
 from futad.core import ir
@@ -19,14 +19,19 @@ ONCE = LEGAL.condition("overwritten once", "two results are written to one array
 OWN = LEGAL.condition("made in the iteration", "each iteration overwrites what the others start from")
 
 
-def protect(stms: Sequence[ir.Stm], result: Sequence[Atom]) -> list[ir.Stm]:
-    """The statements with copies added; `result` are the atoms used after them, and stay as they are."""
-    return _Protector().scope(stms, (), {a for a in result if isinstance(a, Var)}, None)[0]
+def protect(
+    stms: Sequence[ir.Stm], result: Sequence[Atom], put_back: Mapping[Var, Sequence[Var]] = {}
+) -> list[ir.Stm]:
+    """The statements with copies added; `result` are the atoms used after them, and stay as they are.
+
+    `put_back`: by array, variables that have its value."""
+    return _Protector(put_back).scope(stms, (), {a for a in result if isinstance(a, Var)}, None)[0]
 
 
 class _Protector:
-    def __init__(self) -> None:
+    def __init__(self, put_back: Mapping[Var, Sequence[Var]]) -> None:
         self.root: dict[Var, Var] = {}
+        self.put_back = put_back
 
     def of(self, v: Var) -> Var:
         return self.root.get(v, v)
@@ -37,7 +42,7 @@ class _Protector:
         """`later`: what is used after the scope and its results on the same path; `own`: inside a scope that
         repeats, the arrays bound in it (None outside of one)."""
         self._look(stms)
-        stms, result = take_back(stms, result, later, self.root)
+        stms, result = take_back(stms, result, later, self.root, self.put_back)
         self._look(stms)
         for s in stms:
             if own is not None:

@@ -9,12 +9,13 @@
 Whatever else uses x and y, that means the same: what is overwritten and used later, `protect` copies.  So it is done
 where it saves a copy, where y is not used after x is used again.  Reverse mode makes code of this shape: the return
 sweep of what follows the update comes first, then that of what precedes it.  The cost is that of the elements written,
-where a copy would cost the array.  Source: Schenck et al., SC 2022, section 5.3 (scatter), here for updates too.
+where a copy would cost the array.  Where y too is overwritten, by a loop whose return sweep has put it back, it goes on
+from the array that holds y then.  Source: Schenck et al., SC 2022, section 5.3 (scatter), here for updates too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from futad.ad.emit import read_or_zero
 from futad.core import ir
@@ -38,12 +39,13 @@ def substitute(stm: ir.Stm, mapping: dict[Var, Atom]) -> ir.Stm:
 
 
 def take_back(
-    stms: Sequence[ir.Stm], result: Sequence[Atom], later: set[Var], root: dict[Var, Var]
-) -> tuple[list[ir.Stm], tuple[Atom, ...]]:
+    stms: Sequence[ir.Stm], result: Sequence[Atom], later: set[Var], root: dict[Var, Var],
+    put_back: Mapping[Var, Sequence[Var]],
+) -> tuple[list[ir.Stm], tuple[Atom, ...]]:  # fmt: skip
     """The scope with updates taken back where that saves a copy.
 
     `result` is used at the end of the scope, `later` after it (and cannot be replaced); `root` maps a view to
-    the array it looks into.
+    the array it looks into; `put_back`: by array, variables that have its value.
     """
     out = list(stms)
     res = tuple(result)
@@ -52,13 +54,13 @@ def take_back(
         stm = out[p]
         e = stm.exp
         if isinstance(e, ir.Update) and isinstance(e.array, Var):
-            found = _window(out, res, later, root, p, e.array, stm.pat[0])
+            found = _window(out, res, later, root, put_back, p, e.array, stm.pat[0])
             if found is not None:
-                out, res, p = _undo_update(out, res, p, e, stm.pat[0], found)
+                out, res, p = _undo_update(out, res, p, e, *found)
         elif isinstance(e, ir.Scatter) and len(e.dests) == 1 and isinstance(e.dests[0], Var):
-            found = _window(out, res, later, root, p, e.dests[0], stm.pat[0])
+            found = _window(out, res, later, root, put_back, p, e.dests[0], stm.pat[0])
             if found is not None:
-                out, res, p = _undo_scatter(out, res, p, e, stm.pat[0], found)
+                out, res, p = _undo_scatter(out, res, p, e, *found)
         elif isinstance(e, ir.If):
             for x in _consumed(e, root):
                 if x not in later and root.get(x, x) is x and _used_after(out, res, p, x):
@@ -116,11 +118,19 @@ def _hand_back(stms: list[ir.Stm], result: tuple[Atom, ...], p: int, x: Var) -> 
 
 
 def _window(
-    stms: list[ir.Stm], result: tuple[Atom, ...], later: set[Var], root: dict[Var, Var], p: int, x: Var, y: Var
-) -> int | None:
-    """The position before which the update at p is to be taken back; None if that saves no copy."""
+    stms: list[ir.Stm], result: tuple[Atom, ...], later: set[Var], root: dict[Var, Var],
+    put_back: Mapping[Var, Sequence[Var]], p: int, x: Var, y: Var,
+) -> tuple[Var, int] | None:  # fmt: skip
+    """The array of y's value from which the update at p is to be taken back, and the position before that; None if that
+    saves no copy."""
+    now, ys = y, {y}  # the arrays of this scope that have y's value, and the newest of them
+    for s in stms[p + 1 :]:
+        for v in s.pat:
+            if any(v in put_back.get(old, ()) for old in ys):
+                now = v
+                ys.add(v)
     base = root.get(x, x)
-    if base is not x or any(root.get(v, v) in (x, y) for v in later):
+    if base is not x or any(root.get(v, v) in (x, *ys) for v in later):
         return None
     end = len(stms)
     first, last = None, p
@@ -130,14 +140,16 @@ def _window(
                 first = q if first is None else first
             elif root.get(v, v) is x:
                 return None
-            elif root.get(v, v) is y:
+            elif root.get(v, v) in ys:
                 last = q
+        if now in stms[q].pat:
+            last = q
     finals = {root.get(v, v) for v in result if isinstance(v, Var)}
-    if y in finals or any(root.get(v, v) is x and v is not x for v in result if isinstance(v, Var)):
+    if not ys.isdisjoint(finals) or any(root.get(v, v) is x and v is not x for v in result if isinstance(v, Var)):
         return None
     if first is None and x in finals:
         first = end
-    return first if first is not None and last < first else None
+    return (now, first) if first is not None and last < first else None
 
 
 def _replaced(

@@ -1,0 +1,135 @@
+"""Arrays that loops update in place, whose inner loops take more or fewer iterations from one to the next."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.core import ir
+from futad.core.interp import Interpreter
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import C
+
+# Gaussian elimination with pivots: triangular loops.
+LU = """
+def f [n] (a: [n][n]f64): f64 =
+  let u = loop a = copy a for k < n do
+    let p = loop p = k for i in k+1..<n do if f64.abs a[i,k] > f64.abs a[p,k] then i else p
+    let (row, other) = (copy a[k], copy a[p])
+    let a[k] = other
+    let a[p] = row
+    in loop a for i in k+1..<n do
+      let c = a[i,k] / a[k,k]
+      let a[i,k] = c
+      in loop a for j in k+1..<n do a with [i,j] = a[i,j] - c * a[k,j]
+  in f64.sum (map (\\i -> f64.log (f64.abs u[i,i])) (iota n)) + u[n-1,0]
+"""
+
+# Cholesky's: ranges that get shorter, beside loops in loops whose bounds both change.
+CHOLESKY = """
+def f [n] (x: [n][n]f64): f64 =
+  let a = map2 (\\i r -> map2 (\\j y -> y * 0.1 + if i == j then f64.i64 n else 0) (iota n) r) (iota n) x
+  let l = loop a for k < n do
+    let d = f64.sqrt a[k,k]
+    let a[k:n,k] = map (/ d) a[k:n,k]
+    in loop a for j in k+1..<n do
+      loop a for i in j..<n do a with [i,j] = a[i,j] - a[i,k] * a[j,k]
+  in f64.sum (map (\\i -> f64.log l[i,i]) (iota n)) + l[n-1,0]
+"""
+
+# Heap sort: while loops.
+HEAP = """
+def sift [n] (a: *[n]f64) (start: i64) (m: i64): *[n]f64 =
+  (loop (a, i, go) = (a, start, 2 * start + 1 < m) while go do
+     let l = 2 * i + 1
+     let c = if l + 1 < m && a[l + 1] > a[l] then l + 1 else l
+     in if a[c] > a[i]
+        then let (t, u) = (a[c], a[i])
+             let a[i] = t * 1.01
+             let a[c] = u
+             in (a, c, 2 * c + 1 < m)
+        else (a, i, false)).0
+def f [n] (x: [n]f64): f64 =
+  let a = loop a = copy x for r < n / 2 do sift a (n / 2 - 1 - r) n
+  let a = loop a for r < n - 1 do
+    let m = n - 1 - r
+    let (t, u) = (a[0], a[m])
+    let a[0] = u
+    let a[m] = t
+    in sift a 0 m
+  in f64.sum (map2 (\\i y -> f64.i64 i * y * y) (iota n) a)
+"""
+
+# Bounds that the elements decide, in branches, in a map.
+DATA = """
+def row [n] (x: [n]f64): f64 =
+  f64.sum (loop a = copy x for i < n do
+             let a = if a[i] > 0
+                     then loop a for j < i64.f64 (a[i] * 3) do a with [(i + j) % n] = a[(i + j) % n] * 0.9 + a[i]
+                     else a with [0] = a[0] * a[i]
+             in if i % 3 == 0 then a else loop a for j < 4 / (i % 3) do a with [j % n] = f64.sin a[j % n])
+def f [n] (x: [n][n]f64): f64 = f64.sum (map row x)
+"""
+
+PROGRAMS = {"lu": (LU, 2), "cholesky": (CHOLESKY, 2), "heap": (HEAP, 1), "data": (DATA, 2)}
+
+
+def program(name: str, second: bool = False) -> str:
+    """The program with its gradient as entries, and the gradient's."""
+    source, rank = PROGRAMS[name]
+    t = "[n]" * rank + "f64"
+    source += f"entry value [n] (x: {t}): f64 = f x\nentry gradient [n] (x: {t}): {t} = vjp f x 1\n"
+    return source + f"entry second [n] (x: {t}) (v: {t}): {t} = vjp (\\x -> vjp f x 1) x v\n" if second else source
+
+
+def argument(name: str, n: int) -> Any:
+    return np.random.default_rng(7).normal(size=(n,) * PROGRAMS[name][1])
+
+
+def moved(program: ir.Program, entry: str, args: list[Any]) -> int:
+    run = Interpreter(program, count=True)
+    run.run(entry, args)
+    return sum(w.read + w.written for w in run.counts.values())
+
+
+ON = [("lu", "c"), ("cholesky", "c"), ("heap", "c"), ("heap", "emulated")]
+ON += [("data", backend) for backend in ("c", "multicore", "emulated")]
+
+
+@pytest.mark.parametrize(("name", "backend"), ON)
+def test_gradients(name: str, backend: str) -> None:
+    source, x = program(name), argument(name, 7)
+    expected = futad.grad(futad.compile(source, backend="interp").value, method="dual")(x)
+    found = futad.compile(source, backend=backend).gradient(x)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["lu", "heap", "data"])
+def test_second_derivatives(name: str) -> None:
+    x, v = argument(name, 5), np.random.default_rng(8).normal(size=(5,) * PROGRAMS[name][1])
+    compiled = futad.compile(program(name, second=True), backend="c")
+    found = compiled.second(x, v)
+    np.testing.assert_allclose(found, futad.hvp(compiled.value, (x,), (v,))[0], rtol=1e-9, atol=1e-9)
+    away = 1e-6
+    differences = (compiled.gradient(x + away * v) - compiled.gradient(x - away * v)) / (2 * away)
+    np.testing.assert_allclose(found, differences, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["lu", "cholesky", "heap"])
+def test_work_grows_as_the_value_does(name: str) -> None:
+    """What is overwritten is saved, not the array; no array is copied where an inner loop begins or ends."""
+    compiled = compile_program(compile_text(program(name)), target=C)
+    for n in (16, 32):
+        args = [np.int64(n), argument(name, n)]
+        assert moved(compiled, "gradient", args) < 10 * moved(compiled, "value", args)
+
+
+@pytest.mark.parametrize("options", [{"checkpoints": 2}, {"memory": "4kB"}])
+def test_budgets(options: dict[str, Any]) -> None:
+    x = argument("lu", 6)
+    f = futad.compile(program("lu"), backend="c")
+    np.testing.assert_allclose(futad.grad(f.value, **options)(x), f.gradient(x), rtol=1e-12, atol=1e-14)
