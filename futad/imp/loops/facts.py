@@ -12,6 +12,10 @@ from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul, num, sub
 from futad.imp.units import unit_of
 from futad.imp.walk import has_load, parts, refs
 
+HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
+EACH = 16  # such operations that are worth a buffer, through which an element goes to lanes or from there
+LANES_COST = 200  # branches of at most this cost are computed on both sides where that keeps a map in vector lanes
+
 
 class Affine(NamedTuple):
     """scale * (the loop's variable) + constant + invariant"""
@@ -95,4 +99,4 @@ def rows_apart(s: ir.Store, t: ir.Store) -> bool:
     return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
 
 
-__all__ = ["Affine", "LoopFacts", "cost", "rows_apart"]
+__all__ = ["EACH", "HEAVY", "LANES_COST", "Affine", "LoopFacts", "cost", "rows_apart"]
