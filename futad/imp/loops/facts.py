@@ -10,7 +10,7 @@ from futad.core.types import I64
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul, num, sub
 from futad.imp.units import unit_of
-from futad.imp.walk import has_load, parts, refs
+from futad.imp.walk import has_load, loads_in, parts, refs, statements
 
 HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 EACH = 16  # such operations that are worth a buffer, through which an element goes to lanes or from there
@@ -92,6 +92,27 @@ def cost(body: Iterable[ir.Stmt]) -> int:
     return sum(OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for s in body for x in parts(s))
 
 
+def chases(body: list[ir.Stmt]) -> bool:
+    """Whether a loop with this body reads where what it has read before says, as a binary search and a walk down a tree
+    do: each iteration takes as long as a read and what follows from it, however little it computes."""
+    read: set[str] = set()  # names of what is computed from reads, or under conditions that are
+    before = -1
+    every = list(statements(body))
+    while before != len(read):
+        before = len(read)
+        for s in every:
+            if has_load(s) or refs(s) & read:
+                read |= {n for t in statements([s]) for n in (*t.defines(), *t.assigns())}
+    carried = {n for s in every for n in s.assigns()} & read
+    near = set(carried)
+    for s in every:
+        if any(refs(x.index) & near for x in loads_in(s)):
+            return True
+        if refs(s) & near:
+            near |= {*s.defines()}
+    return False
+
+
 def rows_apart(s: ir.Store, t: ir.Store) -> bool:
     """Whether two statements add to different rows of one accumulator."""
     if s.row is None or t.row is None or s.row[0] is not t.row[0]:
@@ -99,4 +120,4 @@ def rows_apart(s: ir.Store, t: ir.Store) -> bool:
     return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
 
 
-__all__ = ["EACH", "HEAVY", "LANES_COST", "Affine", "LoopFacts", "cost", "rows_apart"]
+__all__ = ["EACH", "HEAVY", "LANES_COST", "Affine", "LoopFacts", "chases", "cost", "rows_apart"]
