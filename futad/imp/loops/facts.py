@@ -92,25 +92,31 @@ def cost(body: Iterable[ir.Stmt]) -> int:
     return sum(OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for s in body for x in parts(s))
 
 
-def chases(body: list[ir.Stmt]) -> bool:
-    """Whether a loop with this body reads where what it has read before says, as a binary search and a walk down a tree
-    do: each iteration takes as long as a read and what follows from it, however little it computes."""
-    read: set[str] = set()  # names of what is computed from reads, or under conditions that are
-    before = -1
+def bisects(body: list[ir.Stmt]) -> bool:
+    """Whether a loop with this body reads in the middle of what its earlier reads have left of an interval.
+
+    Such a search computes little, but each step waits for a read, and a processor guesses half of its branches wrong.
+    It takes the logarithm of the interval's length, nearly the same for all searches."""
     every = list(statements(body))
+    read: set[str] = set()  # what is computed from reads, or under conditions that are
+    before = -1
     while before != len(read):
         before = len(read)
         for s in every:
             if has_load(s) or refs(s) & read:
                 read |= {n for t in statements([s]) for n in (*t.defines(), *t.assigns())}
-    carried = {n for s in every for n in s.assigns()} & read
-    near = set(carried)
+    left = {n for s in every for n in s.assigns()} & read
+    halved: set[str] = set()
     for s in every:
-        if any(refs(x.index) & near for x in loads_in(s)):
-            return True
-        if refs(s) & near:
-            near |= {*s.defines()}
-    return False
+        if isinstance(s, ir.Decl) and not s.type.is_bool and not has_load(s) and refs(s) & left:
+            left.add(s.name)
+            if refs(s) & halved or any(map(_divides, parts(s))):
+                halved.add(s.name)
+    return any(refs(x.index) & halved for s in every for x in loads_in(s))
+
+
+def _divides(e: Expr) -> bool:
+    return isinstance(e, ir.Scalar) and e.op in ("div", "quot", "shr") and isinstance(e.args[-1], Num)
 
 
 def rows_apart(s: ir.Store, t: ir.Store) -> bool:
@@ -120,4 +126,4 @@ def rows_apart(s: ir.Store, t: ir.Store) -> bool:
     return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
 
 
-__all__ = ["EACH", "HEAVY", "LANES_COST", "Affine", "LoopFacts", "chases", "cost", "rows_apart"]
+__all__ = ["EACH", "HEAVY", "LANES_COST", "Affine", "LoopFacts", "bisects", "cost", "rows_apart"]
