@@ -67,7 +67,6 @@ def straightened(loop: ir.For, named: Callable[[str], str], asked: bool = False)
     checks = any(isinstance(s, ir.Check) for s in line.out)
     if not checks and not asked and cost(line.out) < HEAVY:
         return refused("it computes little: the C compiler makes vectors of it by itself if that pays")
-    LEGAL.fired()
     return replace(loop, body=_hidden(line.out))
 
 
