@@ -110,6 +110,16 @@ FUTAD_INLINE float futad_lanes_cos_f32(float x) { return futad_lanes_cosf(x); }
 FUTAD_LANES_SELECT(f32, float, uint32_t)
 FUTAD_LANES_SELECT(f64, double, uint64_t)
 
+/* An integer of which the compiler does not see how it is computed, which vectors have nonetheless. */
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define FUTAD_HIDDEN(x) __builtin_assoc_barrier(x)
+#endif
+#endif
+#ifndef FUTAD_HIDDEN
+#define FUTAD_HIDDEN(x) (x)
+#endif
+
 /* Division in vector lanes, where there are no instructions for it: the quotient of doubles is exact enough.  It is a
  * whole number, or differs from all of them by the 2^-31st part of itself or more, which rounding does not bridge. */
 FUTAD_INLINE int32_t futad_lanes_quot_i32(int32_t x, int32_t y) {

@@ -15,7 +15,7 @@ import numpy as np
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir
-from futad.imp.ir import Bin, Expr, Load, Num, Ref, Scalar, Stmt
+from futad.imp.ir import Bin, Expr, Guarded, Hidden, Load, Num, Ref, Scalar, Stmt
 
 C_TYPES = {
     "i8": "int8_t", "i16": "int16_t", "i32": "int32_t", "i64": "int64_t",
@@ -125,6 +125,10 @@ class Emitter:
                 return f"({self.expr(a)} {op} {self.expr(b)})"
             case Load(p, i):
                 return f"{p}[{self.index(i)}]"
+            case Guarded(cond, load, t):
+                return f"({self.expr(cond)} ? {self.expr(load)} : {constant(0, t)})"
+            case Hidden(value, t):
+                return f"FUTAD_HIDDEN(({c_type(t)}){self.expr(value)})"
             case Scalar(op, args, arg, result):
                 return self.operation(op, [self.expr(a) for a in args], arg, result)
         raise TypeError(e)

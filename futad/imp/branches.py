@@ -29,6 +29,7 @@ from futad.imp import ir
 from futad.imp.carried import named_strides, small_type
 from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import Expr, Ref
+from futad.imp.loops.facts import LANES_COST
 from futad.imp.report import unreported
 from futad.imp.views import NO_ROOTS, Acc, Hint, Mem, Root, SlotDestination, Value, View, as_scalar, dense_view
 from futad.legality import Legality
@@ -42,7 +43,6 @@ WHOLE = LEGAL.condition("the value lies elsewhere", "a value that is read from t
 DEAD = LEGAL.condition("ours, and not read later", "what reads the array, or is given it, would read the value")
 
 SELECT_COST = 40  # branches of at most this cost, without effects, are computed both
-LANES_COST = 200  # the same, where a branch would keep a map of scalars from being vectorised
 _SCALARS = (core.Op, core.At, core.ArrayLit, core.Alias, core.If)
 
 

@@ -78,6 +78,23 @@ class Load(Expr):
     origin: Origin | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Guarded(Expr):
+    """What a load reads where the condition holds, zero elsewhere."""
+
+    cond: Expr
+    load: Load
+    type: Prim
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden(Expr):
+    """An integer, or a bool as an integer, of which the C compiler is not to see how it is computed."""
+
+    value: Expr
+    type: Prim
+
+
 # --- statements ---------------------------------------------------------------------------------------
 
 
@@ -197,12 +214,9 @@ class Transpose(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Append(Stmt):
-    """Declare `name` as a pointer to `count` elements, of which the first `kept` are those at `source + offset`.
-
-    They stay where they are if that is memory of one of the two slot variables, `slot` and `spare`, and it has room;
-    otherwise they move to a larger piece of memory.  `slot` is the one that has them afterwards, and pointers to where
-    they were are not used again.
-    """
+    """Declare `name` as a pointer to `count` elements, of which the first `kept` are those at `source + offset`: where
+    they are if that is memory of one of the slot variables `slot` and `spare`, and it has room, else in a larger piece
+    of memory.  `slot` is the one that has them afterwards; pointers to where they were are not used again."""
 
     name: Declared
     elem: Prim
@@ -257,11 +271,9 @@ class StreamEnd(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Gemm(Stmt):
-    """The product of an m x k and a k x n matrix into a third; each is a pointer, an offset and two strides.
-
-    `rows` may be computed by several threads if `parallel`; fails at `place` when packing space runs out.  `packed`:
-    where the second matrix is packed, and under which condition it is.
-    """
+    """The product of an m x k and a k x n matrix into a third; each is a pointer, an offset and two strides.  `rows`
+    may be computed by several threads if `parallel`; fails at `place` when packing space runs out.  `packed`: where the
+    second matrix is packed, and under which condition it is."""
 
     elem: Prim
     sizes: tuple[Expr, Expr, Expr]  # m, n, k
@@ -353,13 +365,10 @@ class Partial(Node):
 
 @dataclass(slots=True, eq=False)
 class For(Stmt):
-    """`for var` from `start` to below `bound`.
-
-    `map`: a map's loop, whose iterations could run in any order apart from additions to memory and folds of scalars.
-    `independent`: no iteration reads or writes what another writes, apart from `partials`, so the iterations may
-    be vectorised.  `lanes`: the bytes of the smallest element if that is to be done whatever the C compiler thinks
-    of it, and 0 if it may choose.
-    """
+    """`for var` from `start` to below `bound`.  `map`: a map's loop, whose iterations could run in any order apart from
+    additions to memory and folds of scalars.  `independent`: no iteration reads or writes what another writes, apart
+    from `partials`, so the iterations may be vectorised.  `lanes`: the bytes of the smallest element if that is to be
+    done whatever the C compiler thinks of it, and 0 if it may choose."""
 
     var: Declared
     bound: Expr
@@ -557,31 +566,21 @@ def add(a: Expr, b: Expr) -> Expr:
     """a + b on indices, folded."""
     if isinstance(a, Num) and isinstance(b, Num):
         return num(a.value + b.value)
-    if a == ZERO or b == ZERO:
-        return b if a == ZERO else a
-    return Bin("+", a, b)
+    return b if a == ZERO else a if b == ZERO else Bin("+", a, b)
 
 
 def sub(a: Expr, b: Expr) -> Expr:
     """a - b on indices, folded."""
     if isinstance(a, Num) and isinstance(b, Num):
         return num(a.value - b.value)
-    if b == ZERO:
-        return a
-    if a == b:
-        return ZERO
-    return Bin("-", a, b)
+    return a if b == ZERO else ZERO if a == b else Bin("-", a, b)
 
 
 def mul(a: Expr, b: Expr) -> Expr:
     """a * b on indices, folded."""
     if isinstance(a, Num) and isinstance(b, Num):
         return num(a.value * b.value)
-    if a == ZERO or b == ZERO:
-        return ZERO
-    if a == ONE or b == ONE:
-        return b if a == ONE else a
-    return Bin("*", a, b)
+    return ZERO if ZERO in (a, b) else b if a == ONE else a if b == ONE else Bin("*", a, b)
 
 
 def product(sizes: tuple[Expr, ...] | list[Expr]) -> Expr:

@@ -60,4 +60,29 @@ def substitute(e: Expr, values: Mapping[str, Expr]) -> Expr:
     return rewritten(e, lambda x: values.get(x.name, x) if isinstance(x, Ref) else x)
 
 
-__all__ = ["blocks", "has_load", "loads_in", "parts", "refs", "rewritten", "statements", "substitute"]
+def used(body: list[Stmt]) -> list[Stmt]:
+    """The statements without variables that nothing uses."""
+    uses: set[str] = set()
+    out: list[Stmt] = []
+    for s in reversed(body):
+        if isinstance(s, ir.Decl) and not s.mutable and s.name not in uses:
+            continue
+        uses |= {n for t in statements([s]) for n in t.uses()}
+        out.append(s)
+    return out[::-1]
+
+
+def needed(body: list[Stmt], by: Iterable[Node]) -> list[Stmt]:
+    """The declarations of a body that statements, or expressions, need."""
+    names = {n for x in by for y in (statements([x]) if isinstance(x, Stmt) else [x]) for n in y.uses()}
+    out: list[Stmt] = []
+    for s in reversed(body):
+        if isinstance(s, ir.Decl) and s.name in names:
+            out.append(s)
+            names |= refs(s)
+    return out[::-1]
+
+
+__all__ = [
+    "blocks", "has_load", "loads_in", "needed", "parts", "refs", "rewritten", "statements", "substitute", "used",
+]  # fmt: skip

@@ -10,7 +10,11 @@ from futad.core.types import I64
 from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul, num, sub
 from futad.imp.units import unit_of
-from futad.imp.walk import has_load, parts, refs
+from futad.imp.walk import has_load, loads_in, parts, refs, statements
+
+HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
+EACH = 16  # such operations that are worth a buffer, through which an element goes to lanes or from there
+LANES_COST = 200  # branches of at most this cost are computed on both sides where that keeps a map in vector lanes
 
 
 class Affine(NamedTuple):
@@ -88,6 +92,33 @@ def cost(body: Iterable[ir.Stmt]) -> int:
     return sum(OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for s in body for x in parts(s))
 
 
+def bisects(body: list[ir.Stmt]) -> bool:
+    """Whether a loop with this body reads in the middle of what its earlier reads have left of an interval.
+
+    Such a search computes little, but each step waits for a read, and a processor guesses half of its branches wrong.
+    It takes the logarithm of the interval's length, nearly the same for all searches."""
+    every = list(statements(body))
+    read: set[str] = set()  # what is computed from reads, or under conditions that are
+    before = -1
+    while before != len(read):
+        before = len(read)
+        for s in every:
+            if has_load(s) or refs(s) & read:
+                read |= {n for t in statements([s]) for n in (*t.defines(), *t.assigns())}
+    left = {n for s in every for n in s.assigns()} & read
+    halved: set[str] = set()
+    for s in every:
+        if isinstance(s, ir.Decl) and not s.type.is_bool and not has_load(s) and refs(s) & left:
+            left.add(s.name)
+            if refs(s) & halved or any(map(_divides, parts(s))):
+                halved.add(s.name)
+    return any(refs(x.index) & halved for s in every for x in loads_in(s))
+
+
+def _divides(e: Expr) -> bool:
+    return isinstance(e, ir.Scalar) and e.op in ("div", "quot", "shr") and isinstance(e.args[-1], Num)
+
+
 def rows_apart(s: ir.Store, t: ir.Store) -> bool:
     """Whether two statements add to different rows of one accumulator."""
     if s.row is None or t.row is None or s.row[0] is not t.row[0]:
@@ -95,4 +126,4 @@ def rows_apart(s: ir.Store, t: ir.Store) -> bool:
     return any(x != y for x, y in zip(s.row[1], t.row[1], strict=False))
 
 
-__all__ = ["Affine", "LoopFacts", "cost", "rows_apart"]
+__all__ = ["EACH", "HEAVY", "LANES_COST", "Affine", "LoopFacts", "bisects", "cost", "rows_apart"]

@@ -27,7 +27,7 @@ from futad.core.types import BOOL, I32, I64
 from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref, Scalar, Stmt, num
-from futad.imp.loops.facts import LoopFacts
+from futad.imp.loops.facts import LoopFacts, bisects
 from futad.imp.loops.if_conversion import can_fail, if_converted
 from futad.imp.loops.lockstep import in_step
 from futad.imp.units import unit_of
@@ -72,7 +72,9 @@ def masked(
         return refused("there is no loop inside")
     costs = {waits: sum(_floats(s.body) for s in inside if _waits(s) is waits) for waits in (True, False)}
     reads = sum(len(list(loads_in(t))) for s in inside if _waits(s) for t in s.body)
-    if not asked and (costs[True] < max(MUCH, GATHER * reads) or costs[True] < costs[False]):
+    search = len(inside) == 1 and _waits(inside[0]) and bisects(inside[0].body)
+    least = 0 if search else max(MUCH, GATHER * reads)
+    if not asked and costs[True] < max(least, costs[False]):
         return refused("its inner loops compute too little that waits for what came before")
     body = if_converted(body, folds)
     every = list(statements(body))

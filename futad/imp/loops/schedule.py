@@ -16,10 +16,11 @@ from dataclasses import dataclass, replace
 
 from futad.core.types import I64
 from futad.errors import UsageError
-from futad.fires import asking, by_number, fired
+from futad.fires import asking, by_number, fired, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
 from futad.imp.loops.distribute import distributed
+from futad.imp.loops.guarded_reads import staged_reads, straightened
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
@@ -217,9 +218,26 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     *checks, loop = split_checks(m.loop, m.asked("checks-first") is not None)
-    if not checks or not annotate(loop, m.target.reassociates):
+    done = then(loop) if checks else []
+    return [*checks, *done] if _some_lanes(done) else None
+
+
+def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
+    loop = straightened(m.loop, m.name, m.asked("guarded-reads") is not None)
+    if loop is None:
         return None
-    return [*checks, *then(loop)]
+    done = then(loop)
+    return done if _some_lanes(done) else refused("nothing of it would run in vector lanes")
+
+
+def _staged_reads(m: MapLoop, then: Then) -> list[Stmt] | None:
+    done = staged_reads(m.loop, m.name, then, m.asked("staged-reads") is not None)
+    return done if done is not None and _some_lanes(done) else None
+
+
+def _some_lanes(made: list[Stmt]) -> bool:
+    """Whether some loop of what was made runs in vector lanes."""
+    return any(isinstance(s, ir.For) and s.independent for s in statements(made))
 
 
 def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -282,7 +300,9 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 SCHEDULES = [
     Schedule("short-inner-loops", _outermost, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
+    Schedule("guarded-reads", _jams, _guarded),
     Schedule("checks-first", _jams, _checks_first),
+    Schedule("staged-reads", _jams, _staged_reads),
     Schedule("vector-lanes", _any_order, _in_lanes, (1, 32)),
     Schedule("rows-in-groups", _inside, _rows_in_groups),
     Schedule("staged-additions", _no_lanes_yet, _stage_additions, (8, 512)),
@@ -309,7 +329,7 @@ SHORT = {
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
-    "groups": "rows-in-groups",
+    "groups": "rows-in-groups", "guarded": "guarded-reads", "reads": "staged-reads",
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.loops.facts import cost
-from futad.imp.walk import loads_in, refs, rewritten, statements
+from futad.imp.walk import loads_in, refs, rewritten, statements, used
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -296,7 +296,7 @@ class _Intervals:
         if not any(self.is_chosen(e) for e in places) and not any(map(_guards, loop.body)):
             return None
         new = [self.moved(s) for s in body if not self.replaced(s)]
-        return replace(loop, body=_used(new), start=self.start, bound=self.end)
+        return replace(loop, body=used(new), start=self.start, bound=self.end)
 
     def straight(self, stms: list[ir.Stmt], body: list[ir.Stmt], places: list[Expr]) -> bool:
         """Add to `body` what is done on an interval, and to `places` its conditions; whether that is known.  Of a
@@ -335,11 +335,17 @@ class _Intervals:
 
     def side(self, cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> bool:
         """Which side of a branch is done in lanes, True for the first: the one that is not for single iterations, or
-        else computes more."""
+        else computes more, or reads at places that move."""
         known = self.of(cond)
         if known is not None and known.one is not None:
             return not known.one
-        return _work(then) >= _work(orelse)
+        return self.work(then) >= self.work(orelse)
+
+    def work(self, side: list[ir.Stmt]) -> tuple[int, int]:
+        """What a side of a branch computes, and stores; and how many of its reads move with the iteration."""
+        moves = {self.loop.var, *self.inits}
+        here = cost(statements(side)) + sum(not isinstance(s, ir.Decl | ir.Assign) for s in statements(side))
+        return here, sum(bool(refs(x.index) & moves) for s in statements(side) for x in loads_in(s))
 
     def fails(self, cond: Expr) -> bool:
         """Note when a condition does not hold on all of an interval, if that is seen from its start."""
@@ -417,23 +423,6 @@ class _Intervals:
         body.append(ir.If(ok, [*self.offsets, *fast], plain))
         body.append(ir.Assign(start.name, end))
         return [ir.Decl(start.name, I64, self.loop.start, mutable=True), ir.While(compare("<", start, bound), body)]
-
-
-def _work(side: list[ir.Stmt]) -> int:
-    """What a side of a branch computes, and stores."""
-    return cost(statements(side)) + sum(not isinstance(s, ir.Decl | ir.Assign) for s in statements(side))
-
-
-def _used(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """The statements without variables that nothing uses."""
-    uses: set[str] = set()
-    out: list[ir.Stmt] = []
-    for s in reversed(body):
-        if isinstance(s, ir.Decl) and not s.mutable and s.name not in uses:
-            continue
-        uses |= refs(s)
-        out.append(s)
-    return out[::-1]
 
 
 def _i64(op: str, a: Expr, b: Expr) -> Expr:

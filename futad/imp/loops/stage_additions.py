@@ -1,24 +1,28 @@
 """Additions at several places of one array, through buffers.
 
-    for i: { t = f(i); a[i + 1] += t; a[i - 1] -= t }
+    for i: { t = f(i); a[i + 1] += t; a[i - 1] -= t; if c(i): a[k[i]] += t }
   becomes, for blocks of iterations,
-    { for i: { t = f(i); u[i] = t; v[i] = -t }; for i: a[i + 1] += u[i]; for i: a[i - 1] += v[i] }
+    { for i: { t = f(i); u[i] = t; v[i] = -t; w[i] = c(i) }; for i: a[i + 1] += u[i]; for i: a[i - 1] += v[i]
+      for i: if w[i]: a[k[i]] += u[i] }
 
-so that what is added is computed in vector lanes, and each of the loops that add is one of places side by side.  The
-return sweep of a stencil adds so, to the adjoints of all neighbours.
+so that what is added is computed in vector lanes, and each of the loops that add is one of places side by side, or does
+nothing but add.  The return sweep of a stencil adds so, to the adjoints of all neighbours, and that of a table that is
+looked up.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from futad.core.types import I64
 from futad.fires import Transformation, by_number, refused
 from futad.imp import ir
-from futad.imp.ir import Expr, Ref, add, num
+from futad.imp.ir import Expr, Ref, Stmt, add, num
+from futad.imp.loops.facts import EACH, HEAVY, LoopFacts, cost
+from futad.imp.loops.guarded_reads import is_addition
 from futad.imp.loops.vectorise import annotate
-from futad.imp.walk import loads_in, refs
+from futad.imp.walk import loads_in, needed, refs, statements
 
 FIRED = Transformation(
     "staged-additions",
@@ -28,28 +32,33 @@ FIRED = Transformation(
 
 BLOCK = 128  # iterations
 MOST = 16  # buffers
+AGAIN = 6  # cost of a place, or a condition, that is computed again where it is added
 
 
-def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) -> list[ir.Stmt] | None:
-    """The loop by blocks, each loop of which runs in vector lanes; None if no array has several additions.  `named`
-    makes names of variables; `asked`: iterations of a block.
+def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) -> list[Stmt] | None:
+    """The loop by blocks, whose first loop runs in vector lanes; None if no array has several additions, or some at
+    places that do not lie side by side.  `named` makes names of variables; `asked`: iterations of a block.
 
     Legal, as iterations of a map only add to an accumulator, whose elements nobody sees before; each loop of a block is
     looked at by `annotate`.  The order of additions to one element changes: for targets that may reassociate.  What the
     loop folds into scalars is folded where values are computed.
     """
     adding: dict[str, list[ir.Store]] = {}
-    folded = {v for s in loop.body for v in s.assigns()}
+    under: dict[ir.Store, ir.If] = {}
     for s in loop.body:
         match s:
-            case ir.Decl(mutable=False) | ir.Assign() | ir.Accumulate():
+            case ir.Decl(mutable=False) | ir.Assign() | ir.Accumulate() | ir.Store(op=None):
                 pass
-            case ir.Store(pointer, op=op):
-                if op is not None:
-                    adding.setdefault(pointer, []).append(s)
+            case ir.Store(pointer):
+                adding.setdefault(pointer, []).append(s)
+            case ir.If(then=[ir.Store(pointer) as added]) if is_addition(s):
+                under[added] = s
+                adding.setdefault(pointer, []).append(added)
             case _:
                 return refused("its body is no straight line")
-    adding = {p: stores for p, stores in adding.items() if len({s.index for s in stores}) > 1}
+    facts = LoopFacts(loop.var, loop.body)
+    apart = {p: all(facts.beside(s.index) for s in stores) for p, stores in adding.items()}
+    adding = {p: stores for p, stores in adding.items() if not apart[p] or len({s.index for s in stores}) > 1}
     count = sum(map(len, adding.values()))
     if not adding or loop.step != 1:
         return refused("it does not add to several places of an array")
@@ -58,48 +67,87 @@ def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) 
     block = asked or BLOCK
     by_number(block)
     name = named("u")
-    start, end = Ref(f"{name}_block", I64), Ref(f"{name}_end", I64)
-    here = ir.sub(Ref(loop.var, I64), start)
-    buffers: list[ir.Stmt] = []
-    adds: list[ir.For] = []
-    into: dict[ir.Store, ir.Store] = {}
+    stages = _Stages(loop, name, block)
     for pointer, stores in adding.items():
         assert len({s.op for s in stores}) == 1, "an accumulator has one operation"
         assert not any(_sees(s, pointer) for s in loop.body), "nobody sees an accumulator before all have added"
         for s in stores:
-            buffer, t = f"{name}_added_{len(adds)}", s.value.type
-            buffers.append(ir.Stack(buffer, t, block))
-            into[s] = ir.Store(buffer, here, s.value)
-            addition = replace(s, value=ir.Load(buffer, here, t))
-            places = [*_needed(loop.body, addition), addition]
-            if any(folded & refs(t) for t in places):
+            if not stages.addition(s, under.get(s)):
                 return refused("it adds at places that hang on what it folds")
-            adds.append(_part(loop, places, start, end))
-    body = [into.get(s, s) if isinstance(s, ir.Store) else s for s in loop.body]
-    parts = [_part(loop, body, start, end), *adds]
-    if not all(annotate(part, True) for part in parts):
+    start, end = stages.start, stages.end
+    compute = _part(loop, [*stages.rest(), *stages.puts], start, end)
+    adds = [_part(loop, body, start, end) for body in stages.adds]
+    if not annotate(compute, True):
         return None
+    lanes = [annotate(part, True) for part in adds]
+    if not all(lanes) and not asked and cost(compute.body) < max(HEAVY, EACH * len(stages.buffers)):
+        return refused("it adds at places that do not lie side by side, and computes little")
     last = ir.Scalar("min", (add(start, num(block)), loop.bound), I64, I64)
-    inside = [*buffers, ir.Decl(end.name, I64, last), *parts]
+    inside = [*stages.buffers, ir.Decl(end.name, I64, last), compute, *adds]
     return [ir.For(start.name, loop.bound, inside, loop.start, step=block)]
 
 
-def _part(loop: ir.For, body: list[ir.Stmt], start: Expr, end: Expr) -> ir.For:
+@dataclass(slots=True)
+class _Stages:
+    """The buffers of a loop, what puts values into them (`puts`), and the bodies of the loops that add from there."""
+
+    loop: ir.For
+    name: str
+    block: int
+    buffers: list[Stmt] = field(default_factory=list)
+    puts: list[Stmt] = field(default_factory=list)
+    adds: list[list[Stmt]] = field(default_factory=list)
+    gone: set[Stmt] = field(default_factory=set)
+
+    @property
+    def start(self) -> Ref:
+        return Ref(f"{self.name}_block", I64)
+
+    @property
+    def end(self) -> Ref:
+        return Ref(f"{self.name}_end", I64)
+
+    def addition(self, s: ir.Store, under: ir.If | None) -> bool:
+        """Stage an addition, made where the condition of the branch `under` holds; False where that is not possible."""
+        value = self.buffered(s.value)
+        condition = None if under is None else self.again(under.cond, s.value.type)
+        place: Stmt = replace(s, index=self.again(s.index, I64), value=value)
+        if condition is not None:
+            place = ir.If(condition, [place], [])
+        self.gone.add(s if under is None else under)
+        places = [*needed(self.loop.body, [place]), place]
+        self.adds.append(places)
+        folded = {v for t in self.loop.body for v in t.assigns()}
+        return not any(folded & refs(t) for t in statements(places))
+
+    def again(self, e: Expr, t: ir.Prim) -> Expr:
+        """The expression in a loop that adds: computed again if that is cheap, otherwise from a buffer, bools as
+        numbers of type `t`."""
+        if cost([*needed(self.loop.body, [e]), ir.Assign("", e)]) <= AGAIN:
+            return e
+        if not e.type.is_bool:
+            return self.buffered(e)
+        one = ir.Scalar("select", (e, ir.Num(1, t), ir.Num(0, t)), t, t)
+        return ir.Scalar("lt", (ir.Num(0, t), self.buffered(one)), t, e.type)
+
+    def buffered(self, e: Expr) -> Expr:
+        """The expression in a loop that adds, from a buffer."""
+        buffer = f"{self.name}_added_{len(self.buffers)}"
+        here = ir.sub(Ref(self.loop.var, I64), self.start)
+        self.buffers.append(ir.Stack(buffer, e.type, self.block))
+        self.puts.append(ir.Store(buffer, here, e))
+        return ir.Load(buffer, here, e.type)
+
+    def rest(self) -> list[Stmt]:
+        """What the loop does beside these additions."""
+        return [s for s in self.loop.body if s not in self.gone]
+
+
+def _part(loop: ir.For, body: list[Stmt], start: Expr, end: Expr) -> ir.For:
     return ir.For(loop.var, end, body, start, map=True)
 
 
-def _needed(body: list[ir.Stmt], s: ir.Stmt) -> list[ir.Stmt]:
-    """The declarations of a body that a statement needs."""
-    names = set(refs(s))
-    out: list[ir.Stmt] = []
-    for t in reversed(body):
-        if isinstance(t, ir.Decl) and t.name in names:
-            out.append(t)
-            names |= refs(t)
-    return out[::-1]
-
-
-def _sees(s: ir.Stmt, pointer: str) -> bool:
+def _sees(s: Stmt, pointer: str) -> bool:
     """Whether a statement reads the array or overwrites an element."""
     overwrites = isinstance(s, ir.Store) and s.op is None and s.pointer == pointer
     return overwrites or any(x.pointer == pointer for x in loads_in(s))

@@ -16,8 +16,9 @@ from futad.core.types import F64, I64
 from futad.fires import Transformation, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.loops.facts import LoopFacts, cost, rows_apart
-from futad.imp.walk import loads_in, refs
+from futad.imp.loops.facts import HEAVY, LoopFacts, cost, rows_apart
+from futad.imp.loops.guarded_reads import is_addition, masked_in_vectors
+from futad.imp.walk import has_load, loads_in, parts, refs, statements
 from futad.legality import Legality
 
 LEGAL = Legality("vector-lanes", "iterations of a map run in vector lanes, after its checks")
@@ -32,7 +33,6 @@ ACROSS = Transformation("reductions-across-lanes", "a map around a reduction run
 CHECKS_FIRST = Transformation("checks-first", "a map makes its checks in a loop of their own")
 
 ARITHMETIC = ("add", "sub", "mul", "div", "neg")
-HEAVY = 60  # scalar operations of a straight-line body that is vectorised whatever the C compiler thinks of it
 
 
 def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
@@ -56,9 +56,14 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
             case ir.Store(pointer, _, _, op):
                 if op is not None:
                     added.setdefault(pointer, []).append(s)
+            case ir.If(then=[ir.Store(op="add") as add], orelse=[]) if not has_load(add):
+                added.setdefault(add.pointer, []).append(add)
             case _:
                 refused("its body is no straight line, or assigns variables")
                 return False
+    if not all(masked_in_vectors(facts, e) for s in body for e in parts(s) if isinstance(e, ir.Guarded)):
+        refused("it reads elements that do not lie side by side in branches")
+        return False
     for stores in added.values():
         apart = all(_disjoint(s, t) for k, s in enumerate(stores) for t in stores[:k])
         if not ADDED_DISJOINT(apart and all(facts.beside(s.index) for s in stores)):
@@ -147,13 +152,13 @@ def split_checks(loop: ir.For, asked: bool = False) -> list[ir.For]:
     if not any(isinstance(s, ir.Check) for s in body):
         refused("its iterations make no checks")
         return [loop]
-    if not all(isinstance(s, (ir.Decl, ir.Store, ir.Check, ir.Assign)) for s in body):
+    if not all(isinstance(s, (ir.Decl, ir.Store, ir.Check, ir.Assign)) or is_addition(s) for s in body):
         refused("its body is no straight line")
         return [loop]
     needed: set[str] = set()
     first: list[ir.Stmt] = []
     loaded: set[str] = set()
-    stored = {s.pointer for s in body if isinstance(s, ir.Store)}
+    stored = {s.pointer for s in statements(body) if isinstance(s, ir.Store)}
     assigned = {s.name for s in body if isinstance(s, ir.Assign)}
     for s in reversed(body):
         if isinstance(s, ir.Check) or (isinstance(s, ir.Decl) and s.name in needed):
@@ -175,7 +180,8 @@ def split_checks(loop: ir.For, asked: bool = False) -> list[ir.For]:
 
 def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """`t = op(acc, x); ... acc = t` becomes an `Accumulate`, where nothing else mentions acc or t."""
-    uses = Counter(name for s in body for name in s.uses())
+    line = [t for s in body for t in ([s, *s.bodies()[0]] if is_addition(s) else [s])]
+    uses = Counter(name for s in line for name in s.uses())
     steps: dict[str, ir.Accumulate] = {}
     finals: dict[str, str] = {}
     for s in body:
