@@ -41,6 +41,7 @@ from futad.core.types import (
     ZERO,
     ArrayType,
     Atom,
+    Const,
     Prim,
     Type,
     Var,
@@ -351,9 +352,18 @@ def _in_blocks(
     """The derivatives, of types `rows`, along the directions of each element of the components `over`.
 
     `derive(builder, count, directions)` computes `count` of them.  The result has, for each component, the derivatives
-    along its elements, stacked along dimension 0.
+    along its elements, stacked along dimension 0.  Where the program tells that one block holds all directions there is
+    no map of blocks, which passes would have to see through.
     """
     sizes = [b.size_mul(shape_of(t)) for t in over]
+    known = sum([size.value for size in sizes]) if all(isinstance(size, Const) for size in sizes) else 0
+    if 0 < known <= BLOCK:
+        first = [i64(sum([s.value for s in sizes[:i]])) for i in range(len(sizes))]
+        made = derive(b, i64(known), [_one_hot(b, t, i64(known), ZERO, s) for t, s in zip(over, first, strict=True)])
+        return [
+            [b.let(ir.At(x, (Range(start, size, ONE),)), "jac") for x in made]
+            for start, size in zip(first, sizes, strict=True)
+        ]
     total: Atom = ZERO
     starts: list[Atom] = []
     for size in sizes:
