@@ -189,6 +189,9 @@ class _Call:
                     f"{what}: expected {leaf_text(leaf)} ({want}), got a tensor of {x.dtype}",
                     hint=f"convert it yourself if that is meant: {leaf.path.split('.')[-1]}.to({want})",
                 )
+            if x.layout is not torch.strided:
+                raise DtypeError(f"{what}: expected {leaf_text(leaf)}, got a tensor of layout {x.layout}",
+                                 hint="make it dense if that is meant: .to_dense()")  # fmt: skip
             x = x.detach().to(want)
             if not leaf.dims:
                 return leaf.elem.dtype.type(x.item())

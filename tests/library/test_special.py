@@ -19,6 +19,7 @@ module special_f32 = special.mk_special f32
 entry quantile (ps: []f64) = map special.normal_quantile ps
 entry quantile32 (ps: []f32) = map special_f32.normal_quantile ps
 entry digamma (xs: []f64) = map special.digamma xs
+entry trigamma (xs: []f64) = map (\\x -> jvp special.digamma x 1) xs
 entry gammas (a: f64) (xs: []f64) = unzip (map (\\x -> (special.gamma_p a x, special.gamma_q a x)) xs)
 entry slopes (a: f64) (xs: []f64) = unzip (map (\\x -> vjp (\\(a, x) -> special.gamma_p a x) (a, x) 1) xs)
 entry beta_inc (a: []f64) (b: []f64) (xs: []f64) = map3 special.beta_inc a b xs
@@ -144,3 +145,16 @@ def test_hurwitz_zeta():
     np.testing.assert_allclose(program().zeta(x, q), special.zeta(x, q), rtol=2e-15)
     x, q = np.array([1.0, 0.5, 2.0, np.nan]), np.array([1.0, 1.0, 0.0, 1.0])
     np.testing.assert_array_equal(program().zeta(x, q), [np.inf, *[np.nan] * 3])
+
+
+@needs_cc
+@pytest.mark.parametrize("backend", ["c", "interp"])
+def test_digamma_beside_its_poles(backend):
+    """At -n + d it is -1 / d + psi(n + 1) + O(d), its derivative 1 / d^2 + O(1)."""
+    p = program() if backend == "c" else futad.compile(PROGRAM, "special", backend=backend)
+    n = np.array([0.0, 1, 2, 7, 40])
+    for d in (-1e-7, 1e-7):
+        x = -n + d
+        d = x + n
+        np.testing.assert_allclose(p.digamma(x), -1 / d + special.digamma(n + 1), rtol=1e-13)
+        np.testing.assert_allclose(p.trigamma(x), 1 / d**2, rtol=2e-12)
