@@ -9,8 +9,9 @@ in, and results come out, without a copy where they are dense.
 
 Note [Two ways in]
 ~~~~~~~~~~~~~~~~~~
-Eager code calls an `autograd.Function`: its plain form, or the one with `setup_context`, which torch.func needs and
-which costs more, while a transformation is active.  Code that is being compiled calls a custom operator, whose fake
+Eager code calls an `autograd.Function`: its plain form, one for each entry, which knows that as a variable of its
+functions and so needs no argument for it; or the one with `setup_context`, which torch.func needs and which costs more,
+while a transformation is active.  Code that is being compiled calls a custom operator, whose fake
 results are those of `Function.shapes`.  Both call derivatives of entries, which are entries again, so both nest.
 """
 
@@ -69,6 +70,7 @@ class TorchFunction:
         self.__name__, self.__qualname__, self.__doc__ = f.__name__, f.__qualname__, f.__doc__
         self.__signature__ = f.__signature__
         self._call = _Call(f)
+        self._apply = self._call.plain
         self.op = self._call.operator()
         self._types = tuple([(name, t) for name, t in f.entry.params])
         self._count = len(self._types)
@@ -93,7 +95,7 @@ class TorchFunction:
         elif _transforming():
             made = _Transformed.apply(self._call, *leaves)
         else:
-            made = _Plain.apply(self._call, *leaves)
+            made = self._apply(*leaves)
         if self._single:
             return made
         return build_value(self._result, iter(made if isinstance(made, tuple | list) else (made,)))
@@ -131,16 +133,17 @@ class _Call:
         self.all_floats = all(self.floats)
         self._own = [k for k, i in enumerate(self.owner) if i < len(f.entry.unique) and f.entry.unique[i]]
         self._operator: Any = None
-        self._pulls: dict[Any, tuple[_Call, list[int]]] = {}
+        self._pulls: dict[Any, tuple[_Call, list[int], bool]] = {}
         self._bind = _binder(f)
         self._library: Any = None
         self._symbol = f.symbol
+        self.plain = _plain(self)
 
     # -- calls
 
     def apply(self, leaves: Sequence[Any]) -> Any:
         """A tensor, or a tuple of them; seen by autograd."""
-        return (_Transformed if _transforming() else _Plain).apply(self, *leaves)
+        return _Transformed.apply(self, *leaves) if _transforming() else self.plain(*leaves)
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """The same, not seen by autograd."""
@@ -186,6 +189,9 @@ class _Call:
                     f"{what}: expected {leaf_text(leaf)} ({want}), got a tensor of {x.dtype}",
                     hint=f"convert it yourself if that is meant: {leaf.path.split('.')[-1]}.to({want})",
                 )
+            if x.layout is not torch.strided:
+                raise DtypeError(f"{what}: expected {leaf_text(leaf)}, got a tensor of layout {x.layout}",
+                                 hint="make it dense if that is meant: .to_dense()")  # fmt: skip
             x = x.detach().to(want)
             if not leaf.dims:
                 return leaf.elem.dtype.type(x.item())
@@ -211,7 +217,9 @@ class _Call:
 
     # -- derivatives
 
-    def adjoints(self, needed: tuple[bool, ...], leaves: Sequence[Any], bars: Sequence[Any], how: _How) -> list[Any]:
+    def adjoints(
+        self, needed: tuple[bool, ...], leaves: Sequence[Any], bars: Sequence[Any], how: _How
+    ) -> Sequence[Any]:
         """The adjoint of each component, None for those not needed or of integers."""
         if (known := self._pulls.get(needed)) is None:
             wanted = [n and leaf.elem.is_float for n, leaf in zip(needed, self.params, strict=True)]
@@ -220,12 +228,12 @@ class _Call:
                 return [None] * len(wanted)
             made = [k for k, i in enumerate(self.owner) if i in active]
             places = [made.index(k) if w else -1 for k, w in enumerate(wanted)]
-            known = self._pulls[needed] = self._other("vjp", active), places
-        pull, places = known
+            known = self._pulls[needed] = self._other("vjp", active), places, places == list(range(len(made)))
+        pull, places, in_order = known
         found = how(pull, [*leaves, *bars])
         if not isinstance(found, tuple | list):
             found = (found,)
-        return [found[i] if i >= 0 else None for i in places]
+        return found if in_order else [found[i] if i >= 0 else None for i in places]
 
     def tangents(self, leaves: Sequence[Any], tangents: Sequence[Any], how: _How) -> list[Any]:
         """The tangent of each component of the result, None for those of integers."""
@@ -275,8 +283,8 @@ def _binder(f: Function) -> Any:
     for k, leaf in enumerate(s.params):
         values |= {f"dtype{k}": _DTYPES[leaf.elem], f"exact{k}": float if leaf.elem.is_float else int}
         tensor = f"(type(a{k}) is Tensor or type(a{k}) is Parameter)"
-        fits = f"a{k}.dtype is dtype{k} and a{k}.dim() == {len(leaf.dims)} and a{k}.is_cpu and a{k}.layout is strided"
-        fits = f"{tensor} and {fits} and not a{k}.is_neg()"
+        fits = f"a{k}.dtype is dtype{k} and len(a{k}.shape) == {len(leaf.dims)} and a{k}.is_cpu"
+        fits = f"{tensor} and {fits} and a{k}.layout is strided and not a{k}.is_neg()"
         if leaf.dims:
             lines += [f"  if not ({fits}): return None", f"  if not a{k}.is_contiguous(): a{k} = a{k}.contiguous()"]
             core.append(f"p{k}")
@@ -315,13 +323,13 @@ def _applied(call: _Call, leaves: list[Any]) -> Any:
     return call.apply(leaves) if torch.is_grad_enabled() or _transforming() else call.run(leaves)
 
 
-def _cotangents(call: _Call, bars: Sequence[Any], shapes: Sequence[Any]) -> Sequence[Any]:
+def _cotangents(ctx: Any, call: _Call, bars: Sequence[Any]) -> Sequence[Any]:
     """Cotangents for all components of the result, zeros for those that have none."""
     if call.all_floats:  # autograd has zeros for those that it does not know
         return bars
     return [
         bar if bar is not None and leaf.elem.is_float else _zero(leaf, shape)
-        for bar, shape, leaf in zip(bars, shapes, call.results, strict=True)
+        for bar, shape, leaf in zip(bars, ctx.shapes, call.results, strict=True)
     ]
 
 
@@ -332,6 +340,10 @@ def _zero(leaf: Leaf, shape: Any) -> Any:
     return False if leaf.elem.is_bool else 0
 
 
+def _is_tensor(x: Any) -> bool:
+    return isinstance(x, torch.Tensor)
+
+
 def _restored(ctx: Any) -> Sequence[Any]:
     """The components of the arguments of a call."""
     if ctx.numbers is None:
@@ -340,41 +352,39 @@ def _restored(ctx: Any) -> Sequence[Any]:
 
 
 def _save(ctx: Any, call: _Call, leaves: Sequence[Any], made: Any) -> None:
-    ctx.call, ctx.numbers = call, None
-    for x in leaves:
-        if not isinstance(x, torch.Tensor):
-            ctx.numbers = [None if isinstance(x, torch.Tensor) else x for x in leaves]
-            leaves = [x if isinstance(x, torch.Tensor) else None for x in leaves]
-            break
+    ctx.numbers = None
+    if not all(map(_is_tensor, leaves)):
+        ctx.numbers = [None if _is_tensor(x) else x for x in leaves]
+        leaves = [x if _is_tensor(x) else None for x in leaves]
     ctx.save_for_backward(*leaves)
     if forward_ad._current_level >= 0 or _transforming():
         ctx.save_for_forward(*leaves)
-    ctx.shapes = ()
     if not call.all_floats:
         each = made if isinstance(made, tuple) else (made,)
         ctx.shapes = [y.shape for y in each]
         ctx.mark_non_differentiable(*[y for y, f in zip(each, call.floats, strict=True) if not f])
 
 
-def _backward(ctx: Any, *bars: Any) -> tuple[Any, ...]:
-    given = _cotangents(ctx.call, bars, ctx.shapes)
-    return (None, *ctx.call.adjoints(ctx.needs_input_grad[1:], _restored(ctx), given, _applied))
+def _plain(call: _Call) -> Callable[..., Any]:
+    """Calls where no transformation of torch.func is active."""
 
+    class Plain(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, *leaves: Any) -> Any:
+            made = call.run(leaves)
+            _save(ctx, call, leaves, made)
+            return made
 
-class _Plain(torch.autograd.Function):
-    """A call where no transformation of torch.func is active."""
+        @staticmethod
+        def backward(ctx: Any, *bars: Any) -> Any:
+            given = _cotangents(ctx, call, bars)
+            return tuple(call.adjoints(ctx.needs_input_grad, _restored(ctx), given, _applied))
 
-    @staticmethod
-    def forward(ctx: Any, call: _Call, *leaves: Any) -> Any:
-        made = call.run(leaves)
-        _save(ctx, call, leaves, made)
-        return made
+        @staticmethod
+        def jvp(ctx: Any, *tangents: Any) -> Any:
+            return _forward_mode(ctx, call, tangents)
 
-    backward = staticmethod(_backward)
-
-    @staticmethod
-    def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        return _forward_mode(ctx, tangents)
+    return Plain.apply
 
 
 class _Transformed(torch.autograd.Function):
@@ -387,13 +397,17 @@ class _Transformed(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         call, *leaves = inputs
+        ctx.call = call
         _save(ctx, call, leaves, output)
 
-    backward = staticmethod(_backward)
+    @staticmethod
+    def backward(ctx: Any, *bars: Any) -> tuple[Any, ...]:
+        given = _cotangents(ctx, ctx.call, bars)
+        return (None, *ctx.call.adjoints(ctx.needs_input_grad[1:], _restored(ctx), given, _applied))
 
     @staticmethod
     def jvp(ctx: Any, _: Any, *tangents: Any) -> Any:
-        return _forward_mode(ctx, tangents)
+        return _forward_mode(ctx, ctx.call, tangents)
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], call: _Call, *leaves: Any) -> Any:
@@ -402,8 +416,8 @@ class _Transformed(torch.autograd.Function):
         return made, tuple([0] * len(made)) if isinstance(made, tuple) else 0
 
 
-def _forward_mode(ctx: Any, tangents: Sequence[Any]) -> Any:
-    made = ctx.call.tangents(_restored(ctx), tangents, _applied)
+def _forward_mode(ctx: Any, call: _Call, tangents: Sequence[Any]) -> Any:
+    made = call.tangents(_restored(ctx), tangents, _applied)
     return tuple(made) if len(made) > 1 else made[0]
 
 
@@ -448,7 +462,7 @@ def _operator_of(call: _Call) -> Any:
         return other.operator()(*[_given(x, k, d) for x, (k, d) in zip(leaves, kinds, strict=True)])
 
     def backward(ctx: Any, *bars: Any) -> Any:
-        return tuple(call.adjoints(ctx.needs_input_grad, _restored(ctx), _cotangents(call, bars, ctx.shapes), how))
+        return tuple(call.adjoints(ctx.needs_input_grad, _restored(ctx), _cotangents(ctx, call, bars), how))
 
     def batch(info: Any, in_dims: tuple[Any, ...], *leaves: Any) -> Any:
         other, moved = call.batched(in_dims, leaves, info.batch_size)

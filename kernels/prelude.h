@@ -232,7 +232,8 @@ FUTAD_MUL_HI(u64, uint64_t, unsigned __int128, 64)
 
 /* --- f64 and f32 ------------------------------------------------------------------------------------------ */
 
-/* psi(x): reflection, recurrence to x >= 10, asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18). */
+/* psi(x): reflection, recurrence to x >= 10, asymptotic series (Abramowitz and Stegun 6.3.7, 6.3.5, 6.3.18).  Multiples
+ * of pi are taken of the distance to the nearest whole number, which is exact: near poles pi x would lose all digits. */
 FUTAD_INLINE double futad_digamma_f64(double x) {
   const double pi = 3.14159265358979323846;
   double acc = 0.0;
@@ -240,7 +241,7 @@ FUTAD_INLINE double futad_digamma_f64(double x) {
   if (x == FUTAD_INF) return x;
   if (x <= 0) {
     if (x == FUTAD_MATH(floor)(x)) return FUTAD_NAN;
-    acc = -pi / tan(pi * x);
+    acc = -pi / tan(pi * (x - FUTAD_MATH(floor)(x + 0.5)));
     x = 1 - x;
   }
   while (x < 10) {
@@ -276,7 +277,7 @@ FUTAD_INLINE double futad_trigamma_f64(double x) {
   if (x != x || x == -FUTAD_INF || (x <= 0 && x == FUTAD_MATH(floor)(x))) return FUTAD_NAN;
   if (x == FUTAD_INF) return 0.0;
   if (x < 0) {
-    double s = pi / sin(pi * x);
+    double s = pi / sin(pi * (x - FUTAD_MATH(floor)(x + 0.5)));
     acc = s * s;
     sign = -1.0;
     x = 1 - x;

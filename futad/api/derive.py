@@ -35,12 +35,14 @@ from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.calls import reached
 from futad.core.node import Range
+from futad.core.scalarops import folded
 from futad.core.types import (
     I64,
     ONE,
     ZERO,
     ArrayType,
     Atom,
+    Const,
     Prim,
     Type,
     Var,
@@ -351,30 +353,33 @@ def _in_blocks(
     """The derivatives, of types `rows`, along the directions of each element of the components `over`.
 
     `derive(builder, count, directions)` computes `count` of them.  The result has, for each component, the derivatives
-    along its elements, stacked along dimension 0.
+    along its elements, stacked along dimension 0.  One block of known size is no map, for passes to see through.
     """
     sizes = [b.size_mul(shape_of(t)) for t in over]
     total: Atom = ZERO
     starts: list[Atom] = []
     for size in sizes:
         starts.append(total)
-        total = size if total is ZERO else b.op("add", total, size, hint="directions")
-    count = b.op("max", ONE, b.op("min", total, i64(BLOCK)), hint="block")
-    rest = b.op("sub", count, ONE)
-    blocks = b.op("div", b.op("add", total, rest), count, hint="blocks")
+        total = size if total is ZERO else folded("add", [total, size]) or b.op("add", total, size, hint="directions")
+    at_once = isinstance(total, Const) and 0 < total.value <= BLOCK
+    count = total if at_once else b.op("max", ONE, b.op("min", total, i64(BLOCK)), hint="block")
 
-    def block(c: Builder, k: Var) -> Sequence[Atom]:
-        first = c.op("mul", k, count)
+    def along(c: Builder, first: Atom) -> list[Atom]:
         return derive(c, count, [_one_hot(c, t, count, first, s) for t, s in zip(over, starts, strict=True)])
 
+    def parts(found: Sequence[Atom]) -> list[list[Atom]]:
+        ranges = [Range(start, size, ONE) for start, size in zip(starts, sizes, strict=True)]
+        return [[b.let(ir.At(x, (r,)), "jac") for x in found] for r in ranges]
+
+    if at_once:
+        return parts(along(b, ZERO))
+    blocks = b.op("div", b.op("add", total, b.op("sub", count, ONE)), count, hint="blocks")
     index = b.let(ir.Iota(blocks, ZERO, ONE), "index")
     types = [array_of(array_of(t, count), blocks) for t in rows]
-    out = b.emit(ir.Map(blocks, (index,), b.lambda_([("k", I64)], block)), "jac", types=types)
+    lam = b.lambda_([("k", I64)], lambda c, k: along(c, c.op("mul", k, count)))
+    out = b.emit(ir.Map(blocks, (index,), lam), "jac", types=types)
     flat = [_reshaped(b, x, (b.op("mul", blocks, count), *shape_of(t))) for x, t in zip(out, rows, strict=True)]
-    return [
-        [b.let(ir.At(x, (Range(start, size, ONE),)), "jac") for x in flat]
-        for start, size in zip(starts, sizes, strict=True)
-    ]
+    return parts(flat)
 
 
 def _jacobian(s: _Site, results: list[Var], outs: list[int], blocks: dict[tuple[int, int], Atom]) -> _Built:

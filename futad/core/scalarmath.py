@@ -174,7 +174,9 @@ def fma(x: Any, y: Any, z: Any) -> Any:
 
 
 def digamma(x: float) -> float:
-    """psi(x) by reflection, recurrence to x >= 10 and the asymptotic series (A&S 6.3.7, 6.3.5, 6.3.18)."""
+    """psi(x) by reflection, recurrence to x >= 10 and the asymptotic series (A&S 6.3.7, 6.3.5, 6.3.18).
+
+    Multiples of pi are taken of the distance to the nearest whole number: near poles pi x would lose all digits."""
     if math.isnan(x) or x == -math.inf:
         return math.nan
     if x == math.inf:
@@ -182,7 +184,7 @@ def digamma(x: float) -> float:
     if x <= 0 and x == math.floor(x):
         return math.nan
     if x < 0:
-        return digamma(1 - x) - math.pi / math.tan(math.pi * x)
+        return digamma(1 - x) - math.pi / math.tan(math.pi * (x - math.floor(x + 0.5)))
     acc = 0.0
     while x < 10:
         acc -= 1 / x
@@ -218,7 +220,7 @@ def trigamma(x: float) -> float:
     if x == math.inf:
         return 0.0
     if x < 0:
-        s = math.pi / math.sin(math.pi * x)
+        s = math.pi / math.sin(math.pi * (x - math.floor(x + 0.5)))
         return s * s - trigamma(1 - x)
     acc = 0.0
     while x < 10:

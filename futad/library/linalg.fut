@@ -1,10 +1,11 @@
--- Dense linear algebra: products, triangular systems, Cholesky, LU, QR, symmetric eigenvalues.  See docs/library.md.
+-- Dense linear algebra: products, triangular systems, Cholesky, LU, QR, symmetric eigenvalues, singular values.  See
+-- docs/library.md.
 --
 -- Sources.  Golub and Van Loan, "Matrix Computations", 4th edition, 2013: algorithms 3.1.1 to 3.1.4 (triangular
--- systems), 3.4.1 (LU), 4.2.10 (Cholesky), 5.2.1 (QR), section 8.5 (Jacobi).  Giles, "An extended collection of matrix
--- derivative results", 2008: solves, eigenvalues.  Murray, "Differentiation of the Cholesky decomposition", 2016: by
--- blocks, and the symbolic form that its derivative is taken of.  Seeger et al., "Auto-differentiating linear algebra",
--- 2017: QR.
+-- systems), 3.4.1 (LU), 4.2.10 (Cholesky), 5.2.1 (QR), sections 8.5 (Jacobi), 8.6.3 (Hestenes).  Giles, "An extended
+-- collection of matrix derivative results", 2008: solves, eigenvalues.  Murray, "Differentiation of the Cholesky
+-- decomposition", 2016: by blocks, and the symbolic form that its derivative is taken of.  Seeger et al.,
+-- "Auto-differentiating linear algebra", 2017: QR.  Townsend, "Differentiating the singular value decomposition", 2016.
 
 -- All of it, for floats of one type: `module linalg32 = mk_linalg f32`.
 module mk_linalg (R: float) = {
@@ -311,15 +312,16 @@ module mk_linalg (R: float) = {
 
   -- QR and least squares ----------------------------------------------------------------------------------------------
 
-  -- Rows k of the first result are the vectors v of reflections 1 - c v v', with the c; then what is left of a.
+  -- Rows k of the first result are the vectors v of reflections 1 - c v v', with the c; then what is left of a.  Signs
+  -- are LAPACK's: where nothing is left below the diagonal there is no reflection.
   local def reflect [m][n] (a: [m][n]t): (*[n][m]t, *[n]t, *[m][n]t) =
     loop (vs, cs, a) = (replicate n (replicate m 0), replicate n 0, copy a) for k < n do
       let x = copy a[k:, k]
       let s = norm x
-      let v0 = if x[0] > 0 then x[0] + s else x[0] - s
+      let v0 = if x[0] >= 0 then x[0] + s else x[0] - s
       let v = map2 (\i x -> if i == 0 then v0 else x) (iota (m - k)) x
       let vv = dot v v
-      let c = if s == 0 then 0 else 2 / vv
+      let c = if all (== 0) x[1:] then 0 else 2 / vv
       let w = vecmat v a[k:, k:]
       let a = a with [k:, k:] = map2 (\y row -> map2 (\x z -> x - c * y * z) row w) v a[k:, k:]
       let vs = vs with [k, k:] = v
@@ -352,30 +354,42 @@ module mk_linalg (R: float) = {
 
   -- Symmetric eigenvalues ---------------------------------------------------------------------------------------------
 
+  -- In turn r of a sweep the row that row i of n is turned with, i for none: all pairs in n - 1 + n % 2 turns.
+  local def partner (n: i64) (r: i64) (i: i64): i64 =
+    let end = n + n % 2 - 1
+    let j = if i == end then r else let j = (2 * r - i) % end in if j == i then end else j
+    in if j < n then j else i
+
+  -- Cosine, and tangent, of the rotation that makes the matrix [x y; y z] diagonal, d = z - x.
+  local def rotation (d: t) (y: t): (t, t) =
+    let b = 2 * y
+    let h = R.hypot d b
+    let t = if b == 0 && d == 0 then 0 else if d < 0 then b / (d - h) else b / (d + h)
+    in (1 / R.sqrt (1 + t * t), t)
+
+  -- Rows turned with their partners.
+  local def turned [n][m] (ps: [n]i64) (cs: [n]t) (ss: [n]t) (a: [n][m]t): *[n][m]t =
+    map4 (\p c s row -> map2 (\x y -> c * x + s * y) row a[p]) ps cs ss a
+
+  -- Where numbers come to when they are sorted, the least first, equal ones in their order.
+  local def ranks [n] (w: [n]t): *[n]i64 =
+    let before i j = w[i] < w[j] || (!(w[j] < w[i]) && i < j)
+    in map (\i -> i64.sum (map (\j -> i64.bool (before j i)) (iota n))) (iota n)
+
   -- Jacobi's method: in each turn n/2 rotations of different pairs of rows and columns, all pairs in a sweep, until
   -- nothing is left beside the diagonal, and once more, so that tangents have arrived, too.
   local def jacobi [n] (a: [n][n]t): (*[n]t, *[n][n]t) =
-    let even = n + n % 2
-    let partner r i =
-      let end = even - 1
-      let j = if i == end then r else let j = (2 * r - i) % end in if j == i then end else j
-      in if j < n then j else i
     let rotate_all r (a: [n][n]t) (v: [n][n]t): (*[n][n]t, *[n][n]t) =
-      let ps = map (partner r) (iota n)
+      let ps = map (partner n r) (iota n)
       let (cs, ss) = unzip (map2 (\i p ->
         if i == p then (1, 0)
         else let (lo, hi) = (i64.min i p, i64.max i p)
-             let (d, b) = (a[hi, hi] - a[lo, lo], 2 * a[lo, hi])
-             let h = R.hypot d b
-             let t = if b == 0 && d == 0 then 0 else if d < 0 then b / (d - h) else b / (d + h)
-             let c = 1 / R.sqrt (1 + t * t)
+             let (c, t) = rotation (a[hi, hi] - a[lo, lo]) a[lo, hi]
              in (c, if i == lo then -t * c else t * c)) (iota n) ps)
-      let turned (a: [n][n]t): *[n][n]t =
-        map4 (\p c s row -> map2 (\x y -> c * x + s * y) row a[p]) ps cs ss a
-      let half = transpose (turned a)
-      in (turned half, turned v)
+      let half = transpose (turned ps cs ss a)
+      in (turned ps cs ss half, turned ps cs ss v)
     let sweep (a: [n][n]t) (v: [n][n]t): (*[n][n]t, *[n][n]t) =
-      loop (a, v) = (copy a, copy v) for r < even - 1 do rotate_all r a v
+      loop (a, v) = (copy a, copy v) for r < n - 1 + n % 2 do rotate_all r a v
     let beside a = R.sum (map2 (\i row -> R.sum (map2 (\j x -> if i == j then 0 else x * x) (iota n) row)) (iota n) a)
     let size = R.epsilon * R.epsilon * R.sum (map (\row -> dot row row) a)
     let (a, v, _) =
@@ -384,8 +398,7 @@ module mk_linalg (R: float) = {
         in (a, v, k + 1)
     let (a, v) = sweep a v
     let w = diagonal a
-    let before i j = w[i] < w[j] || (!(w[j] < w[i]) && i < j)
-    let places = map (\i -> i64.sum (map (\j -> i64.bool (before j i)) (iota n))) (iota n)
+    let places = ranks w
     in (scatter (replicate n 0) places w, transpose (scatter (replicate n (replicate n 0)) places v))
 
   -- Eigenvalues w, smallest first, and eigenvectors, the columns of v, of a symmetric matrix, of which the lower
@@ -398,6 +411,60 @@ module mk_linalg (R: float) = {
                 let s = matmul v (matmul (tabulate_2d n n f) (transpose v))
                 in folded s)
              a
+
+  -- Singular values ---------------------------------------------------------------------------------------------------
+
+  -- Hestenes' method on a's columns, the rows of w: pairs of them are turned until all are orthogonal, and once more,
+  -- so that tangents have arrived, too.  Rows of j are turned as they are.
+  local def hestenes [m][n] (a: [m][n]t): (*[m][n]t, *[n]t, *[n][n]t) =
+    let turn r (w: [n][m]t) (j: [n][n]t): (*[n][m]t, *[n][n]t, t) =
+      let ps = map (partner n r) (iota n)
+      let squares = map (\x -> dot x x) w
+      let products = map2 (\i p -> if p > i then dot w[i] w[p] else 0) (iota n) ps
+      let (cs, ss, far) = unzip3 (map2 (\i p ->
+        if i == p then (1, 0, 0)
+        else let (lo, hi) = (i64.min i p, i64.max i p)
+             let (c, t) = rotation (squares[hi] - squares[lo]) products[lo]
+             let far = R.abs products[lo] / R.sqrt squares[lo] / R.sqrt squares[hi]
+             in (c, if i == lo then -t * c else t * c, if products[lo] == 0 then 0 else far)) (iota n) ps)
+      in (turned ps cs ss w, turned ps cs ss j, R.maximum far)
+    let sweep (w: [n][m]t) (j: [n][n]t): (*[n][m]t, *[n][n]t, t) =
+      loop (w, j, far) = (copy w, copy j, 0) for r < n - 1 + n % 2 do
+        let (w, j, here) = turn r w j
+        in (w, j, R.max far here)
+    let least = R.epsilon * R.sqrt (R.i64 m)
+    let (w, j, _, _) =
+      loop (w, j, far, k) = (copy (transpose a), eye n, R.inf, 0) while k < 40 && far > least do
+        let (w, j, far) = sweep w j
+        in (w, j, far, k + 1)
+    let (w, j, _) = sweep w j
+    let s = map norm w
+    let places = ranks (map R.neg s)
+    let u = map2 (\x row -> map (\y -> if x == 0 then 0 else y / x) row) s w
+    let (s, vt) = (scatter (replicate n 0) places s, scatter (replicate n (replicate n 0)) places j)
+    let u = transpose (scatter (replicate n (replicate m 0)) places u)
+    -- Columns of no length are any that are orthogonal to the others.
+    let u = if n > 0 && s[n - 1] == 0
+            then let (q, r) = householder u
+                 in map (\row -> map2 (\x i -> if r[i, i] < 0 then -x else x) row (iota n)) q
+            else u
+    in (u, s, vt)
+
+  -- u s vt = a: u with orthonormal columns, s the singular values, largest first, the diagonal of a matrix, vt with
+  -- orthonormal rows; of a matrix with at least as many rows as columns.  In derivatives the terms that divide by the
+  -- difference of equal singular values, or by one that is 0, are left out.
+  def svd [m][n] (a: [m][n]t): ([m][n]t, [n]t, [n][n]t) =
+    with_vjp hestenes
+             (\(u, s, vt) (ub, sb, vtb) ->
+                let p = matmul (transpose u) ub
+                let q = matmul vt (transpose vtb)
+                let f i j = if i == j then sb[i]
+                            else if s[i] == s[j] then 0
+                            else ((p[i, j] - p[j, i]) * s[j] + s[i] * (q[i, j] - q[j, i]))
+                                 / ((s[j] - s[i]) * (s[j] + s[i]))
+                let outside = map (map2 (\x y -> if x == 0 then 0 else y / x) s) (matsub ub (matmul u p))
+                in matmul (matadd (matmul u (tabulate_2d n n f)) outside) vt)
+             (assert (m >= n) a)
 }
 
 open mk_linalg f64

@@ -107,6 +107,80 @@ def gamma_log_slope (a: f64) (x: f64): f64 =
      then let (s, ds) = jvp2 (\a -> lower a value) a 1 in (digamma a - x) * s - ds
      else let (s, ds) = jvp2 (\a -> upper a value) a 1 in (x - digamma a) * s + ds
 
+-- The incomplete beta function over x^a (1 - x)^b / (a B(a, b)), for x below (a + 1) / (a + b + 2); goes on after it
+-- has converged, as above.  Press et al., Numerical Recipes, 6.4.
+local def beta_fraction (a: f64) (b: f64) (x: f64): f64 =
+  let d = 1 / (1 - (a + b) * x / (a + 1))
+  in (loop (h, c, d, m, end) = (d, 1, d, 1, f64.inf) while m <= end do
+        let even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+        let d = 1 / (1 + even * d)
+        let c = 1 + even / c
+        let h = h * (c * d)
+        let odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
+        let d = 1 / (1 + odd * d)
+        let c = 1 + odd / c
+        let change = c * d
+        let end = if end == f64.inf && !(f64.abs (change - 1) >= 1e-15) then m + m / 2 + 20 else end
+        in (h * change, c, d, m + 1, end)).0
+
+-- The logarithm of x^a (1 - x)^b / B(a, b).
+local def beta_weight (a: f64) (b: f64) (x: f64): f64 =
+  a * f64.log x + b * f64.log1p (-x) + f64.lgamma (a + b) - f64.lgamma a - f64.lgamma b
+
+local def beta_value (a: f64) (b: f64) (x: f64): f64 =
+  if !(a > 0 && b > 0 && x >= 0 && x <= 1) || a == f64.inf || b == f64.inf then f64.nan
+  else if x == 0 || x == 1 then x
+  else if x * (a + b + 2) < a + 1 then f64.exp (beta_weight a b x) * beta_fraction a b x / a
+  else 1 - f64.exp (beta_weight a b x) * beta_fraction b a (1 - x) / b
+
+-- The probability that a beta number of shapes a, b > 0 is at most x, for x from 0 to 1; NaN elsewhere.
+def beta_inc (a: f64) (b: f64) (x: f64): f64 =
+  with_vjp (\(a, b, x) -> (a, b, x, beta_value a b x))
+           (\(a, b, x, _) (ab, bb, xb, g) ->
+              let inside = x > 0 && x < 1
+              in (ab + (if inside then g * jvp (\a -> beta_value a b x) a 1 else 0),
+                  bb + (if inside then g * jvp (\b -> beta_value a b x) b 1 else 0),
+                  xb + g * f64.exp (beta_weight a b x - f64.log x - f64.log1p (-x))))
+           (a, b, x) |> (.3)
+
+-- The modified Bessel functions of order k = 0, and of order 1, near 0 over x / 2; times e^-|x|.  By the power series,
+-- whose terms have one sign, and of large x by Hankel's series.  Abramowitz and Stegun, 9.6.10 and 9.7.1.
+local def bessel_near (k: f64) (x: f64): f64 =
+  let q = x * x / 4
+  let (sum, _) = loop (sum, term) = (1, 1) for i < 60 do
+    let n = f64.i64 (i + 1)
+    let term = term * q / (n * (n + k))
+    in (sum + term, term)
+  in f64.exp (-f64.abs x) * sum
+
+local def bessel_far (k: f64) (x: f64): f64 =
+  let y = f64.abs x
+  let (sum, _) = loop (sum, term) = (1, 1) for i < 28 do
+    let n = f64.i64 (i + 1)
+    let odd = 2 * n - 1
+    let term = term * (odd * odd - 4 * k * k) / (8 * n * y)
+    in (sum + term, term)
+  in sum / f64.sqrt (2 * f64.pi * y)
+
+def bessel_i0e (x: f64): f64 = if f64.abs x <= 25 then bessel_near 0 x else bessel_far 0 x
+def bessel_i1e (x: f64): f64 =
+  if f64.abs x <= 25 then x / 2 * bessel_near 1 x else if x < 0 then -(bessel_far 1 x) else bessel_far 1 x
+
+-- Hurwitz's zeta function, the sum of (q + n)^-x over n >= 0, for x > 1 and q > 0; NaN elsewhere, infinite for x = 1.
+-- Euler and Maclaurin's formula; Abramowitz and Stegun, 23.1.30.
+def zeta (x: f64) (q: f64): f64 =
+  if x == 1 then f64.inf
+  else if !(x > 1 && q > 0) then f64.nan
+  else
+    let first = f64.sum (map (\n -> (q + f64.i64 n) ** -x) (iota 12))
+    let w = q + 12
+    let (rest, _) = loop (sum, factor) = (0, x / w) for i < 9 do
+      let bernoulli = [1.0/12, -1.0/720, 1.0/30240, -1.0/1209600, 1.0/47900160, -691.0/1307674368000,
+                       1.0/74724249600, -3617.0/10670622842880000, 43867.0/5109094217170944000]
+      let n = 2 * f64.i64 i
+      in (sum + bernoulli[i] * factor, factor * (x + n + 1) * (x + n + 2) / (w * w))
+    in first + w ** -x * (w / (x - 1) + 0.5 + rest)
+
 -- x, as a number without derivatives.
 def constant (x: f64): f64 =
   let e = i32.max 1 (i32.u64 (f64.to_bits x >> 52 & 0x7ff)) - 1075

@@ -367,3 +367,18 @@ def test_compare_jacobians_names_the_worst(prog):
 def test_a_check_that_checks_nothing_is_refused(prog, wrong):
     with pytest.raises(UsageError):
         check_grads(prog.f, W, X, 3, **wrong)
+
+
+def test_all_directions_at_once_need_no_map_of_blocks():
+    """Where the number of directions is known and small; the values are the same either way."""
+    text = "entry f [n] (x: [n]f64): [n]f64 = map2 (\\a b -> a * a * b) x (reverse x)\n"
+    known = "entry g (x: [5]f64) (y: [2]f64): [5]f64 = map2 (\\a b -> a * a * b + y[1]) x (reverse x)\n"
+    program = futad.compile(text + known, backend="interp")
+    x, y = np.arange(1.0, 6), np.array([3.0, 4.0])
+    for kind in ("jacfwd", "jacrev"):
+        open_, shut = program.f.derivative(kind), program.g.derivative(kind, (0, 1))
+        assert "blocks" in str(open_.executable.core)
+        assert "blocks" not in str(shut.executable.core)
+        by_x, by_y = shut(x, y)
+        np.testing.assert_array_equal(by_x, open_(x)[0])
+        np.testing.assert_array_equal(by_y, np.tile([0.0, 1.0], (5, 1)))

@@ -281,3 +281,37 @@ def test_pickled_entries_are_the_same() -> None:
     g = pickle.loads(pickle.dumps(futad.grad(f)))
     for ours, theirs in zip(leaves(g(PARAMS, *DATA)), leaves(futad.grad(f)(PARAMS, *DATA)), strict=True):
         np.testing.assert_array_equal(ours, theirs)
+
+
+def closing(outside: bool) -> Any:
+    """A function with a derivative of its own, where both use an array that is no argument."""
+
+    def f(x: Any) -> Any:
+        moved = jnp.asarray(TABLE) * 2
+
+        @jax.custom_vjp
+        def inner(y: Any) -> Any:
+            return (jnp.sin(y) * (moved if outside else jnp.array(TABLE))).sum()
+
+        inner.defvjp(lambda y: (inner(y), y), lambda y, g: (3 * g * y * jnp.array(TABLE),))
+        return inner(x) ** 2
+
+    return f
+
+
+TABLE = R.normal(size=4)
+
+
+def test_a_custom_derivative_of_what_closes_over_an_array() -> None:
+    """JAX does not differentiate what the function closes over."""
+    x = R.normal(size=4)
+    with jax.enable_x64(True):
+        (call,) = [e for e in jax.make_jaxpr(closing(False))(x).eqns if e.primitive.name == "custom_vjp_call"]
+        assert call.params["num_consts"] == 1
+        entry = futad.jax.compile(closing(False), f64[4], backend="interp")
+        same(futad.grad(entry)(x), jax.grad(closing(False))(jnp.asarray(x)), 1e-13)
+
+
+def test_a_custom_derivative_that_closes_over_what_the_function_computes_is_named() -> None:
+    with pytest.raises(UsageError, match=r"(?s)test_jaxprs.py:\d+.*closes over a value that the function computes"):
+        futad.jax.compile(closing(True), f64[4], backend="interp")

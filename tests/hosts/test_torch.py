@@ -314,6 +314,8 @@ def test_wrong_arguments_are_named(prog: Program) -> None:
         with pytest.raises(DtypeError, match="argument 'x': expected .*float32.*got a tensor of torch") as e:
             narrow(torch.ones(2, dtype=F64 if wrong is torch.float32 else wrong), 1.0)
         assert "x.to(torch.float32)" in str(e.value)
+    with pytest.raises(DtypeError, match=r"(?s)argument 'w': .*tensor of layout torch.sparse_coo.*to_dense"):
+        layer(torch.eye(4, dtype=F64).to_sparse(), x)
     with pytest.raises(UsageError, match="layer: missing a required argument: 'x'"):
         layer(w)
     with pytest.raises(DtypeError, match="argument 'x'"):

@@ -56,6 +56,11 @@ FUNCTIONS: dict[str, tuple[tuple[str, ...], str, Callable[..., Any]]] = {
         "let (w, v) = eigh s in w ++ flatten (map (map (\\x -> x * x)) v)",
         lambda s: joined(np.linalg.eigh(s)[0], np.linalg.eigh(s)[1] ** 2),
     ),
+    "svd": (
+        ("r",),
+        "let (u, s, vt) = svd r in s ++ flatten (map (map (\\x -> x * x)) u) ++ flatten (map (map (\\x -> x * x)) vt)",
+        lambda r: joined(*[np.linalg.svd(r, False)[k] ** (1 if k == 1 else 2) for k in (1, 0, 2)]),
+    ),
 }
 
 
@@ -195,6 +200,8 @@ entry factor [n] (a: [n][n]f64) = cholesky a
 entry solved [n] (a: [n][n]f64) (b: [n]f64) = solve a b
 entry signed [n] (a: [n][n]f64) = let (s, l) = slogdet a in (det a, s, l)
 entry spectrum [n] (a: [n][n]f64) = eigh a
+entry values [m][n] (a: [m][n]f64) = svd a
+entry triangle [m][n] (a: [m][n]f64) = qr a
 entry trace_of_eigenvalues [n] (a: [n][n]f64) = vjp (\\a -> f64.sum (eigh a).0) a 1
 entry batch [k][n] (a: [k][n][n]f64) (b: [k][n]f64) = map2 (\\a b -> cholesky_solve (cholesky a) b) a b
 entry batch_slope [k][n] (a: [k][n][n]f64) (b: [k][n]f64) =
@@ -253,3 +260,28 @@ def test_batches_and_other_floats():
     x = edges().single(a[0].astype(np.float32), b[0].astype(np.float32))
     assert x.dtype == np.float32
     np.testing.assert_allclose(x, np.linalg.solve(a[0], b[0]), rtol=1e-3)
+
+
+def test_singular_values_of_little_rank_and_nan():
+    """Left vectors are orthonormal even where singular values are 0, and their product is the matrix."""
+    r = np.random.default_rng(2)
+    low = r.normal(size=(6, 2)) @ r.normal(size=(2, 4))
+    with_zeros = np.zeros((5, 3))
+    with_zeros[1, 2] = -2
+    for a in (low, with_zeros, np.zeros((3, 3)), np.diag([1e-5, 1.0, 1e100])):
+        u, s, vt = edges().values(a)
+        np.testing.assert_allclose(u * s @ vt, a, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(s, np.linalg.svd(a)[1], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(u.T @ u, np.eye(len(s)), atol=1e-14)
+        np.testing.assert_allclose(vt @ vt.T, np.eye(len(s)), atol=1e-14)
+    assert np.isnan(edges().values(np.full((3, 2), np.nan))[1]).all()
+    with pytest.raises(futad.errors.Error, match="Assertion is false"):
+        edges().values(np.ones((2, 3)))
+
+
+def test_factors_have_the_signs_of_lapack():
+    r = np.random.default_rng(3)
+    some = (r.normal(size=(4, 4)), r.normal(size=(5, 3)), np.triu(r.normal(size=(3, 3))), np.array([[0.0, 1], [2, 3]]))
+    for a in some:
+        for mine, theirs in zip(edges().triangle(a), np.linalg.qr(a), strict=True):
+            np.testing.assert_allclose(mine, theirs, atol=1e-14)

@@ -8,6 +8,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import BOOL, FALSE, I64, ONE, ZERO, Atom, Const, shape_of
+from futad.errors import warn
 from futad.jax.jaxprs.folds import reduced
 from futad.jax.jaxprs.lifted import Value, dense, fixed, minus, pointwise, whole
 from futad.jax.jaxprs.table import Site, elem_of_aval, rule, shape_of_aval
@@ -17,6 +18,13 @@ from futad.jax.jaxprs.table import Site, elem_of_aval, rule, shape_of_aval
 def _call(s: Site, *args: Value) -> list[Value]:
     closed = s.params.get("jaxpr") or s.params.get("call_jaxpr")
     return s.importer.run(s.b, closed, args)
+
+
+@rule("debug_callback", "debug_print")
+def _debug(s: Site, *args: Value) -> list[Value]:
+    """Left out, with a warning: it has no results, and compiled code nobody to tell."""
+    warn(f"{s.place}: futad.jax.compile leaves out {s.name}: compiled code prints and calls nothing")
+    return []
 
 
 @rule("cond")

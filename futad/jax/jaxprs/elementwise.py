@@ -262,6 +262,8 @@ def _polygamma(order: Ex, x: Ex) -> Ex:
 
 
 define("polygamma", _polygamma)
+
+
 def _incomplete_gamma(function: str) -> Formula:
     def f(a: Ex, x: Ex) -> Ex:
         return x.op("lt", constant(x, 0)).select(constant(x, math.nan), library.of_numbers(function, a, x))
@@ -271,6 +273,17 @@ def _incomplete_gamma(function: str) -> Formula:
 
 define("igamma", _incomplete_gamma("gamma_p"))
 define("igammac", _incomplete_gamma("gamma_q"))
+define("regularized_incomplete_beta", lambda a, b, x: library.of_numbers("beta_inc", a, b, x))
+define("zeta", lambda x, q: library.of_numbers("zeta", x, q))
+
+
+def _gamma_slope(a: Ex, x: Ex) -> Ex:
+    """How a gamma number x of shape a changes with a; 0 stays."""
+    safe = choose(x.eq(0), 1.0, x)
+    return choose(x.eq(0), 0.0, safe * library.of_numbers("gamma_log_slope", a, safe.log()))
+
+
+define("random_gamma_grad", _gamma_slope)
 
 
 @rule("select_n")

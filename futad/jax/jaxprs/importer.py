@@ -97,6 +97,8 @@ class JaxprImporter:
 
     def constant(self, value: Any) -> Value:
         """A constant of a program.  Large ones are parameters that the entry is bound to."""
+        if isinstance(value, jax.core.Tracer):  # of the code of a derivative, which is traced later
+            raise Unsupported("has a derivative that closes over a value that the function computes; pass it to both")
         found = self._constants.get(id(value))
         if found is None:
             found = self._constants[id(value)] = (value, self._constant(value))

@@ -23,13 +23,16 @@ _COLUMNS = "[m] (a: [n][n]{t}) (b: [n][m]{t}): [n][m]{t} = la.{f} a b"
 _SOLVERS = ("solve_lower", "solve_lower_t", "solve_upper", "solve_upper_t")
 FUNCTIONS = {
     "cholesky": _MATRIX, "lu_exchanges": "(a: [n][n]{t}): ([n][n]{t}, [n]i64, [n]i64) = la.{f} a",
+    "qr": "[m] (a: [m][n]{t}): ([m][n]{t}, [n][n]{t}) = la.{f} a",
+    "svd": "[m] (a: [m][n]{t}): ([m][n]{t}, [n]{t}, [n][n]{t}) = la.{f} a",
+    "eigh": "(a: [n][n]{t}): ([n]{t}, [n][n]{t}) = la.{f} a",
     **dict.fromkeys(_SOLVERS, _VECTOR), **{f"{f}_many": _COLUMNS for f in _SOLVERS},
 }  # fmt: skip
 
 
 def call(b: Builder, name: str, t: Prim, sizes: Sequence[Atom], args: Sequence[Atom]) -> list[Atom]:
     """The results of a function of `futad/linalg` over floats of type `t`: of a matrix; of a matrix and a vector; of a
-    matrix and columns, if its name ends in `_many`.  `sizes`: n, and of columns how many."""
+    matrix and columns, if its name ends in `_many`.  `sizes`: those of the operands, each once, in order."""
     return _inlined(b, _compiled(name, _linalg(t.name)), [*sizes, *args])
 
 

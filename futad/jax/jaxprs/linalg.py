@@ -1,7 +1,8 @@
-"""Rules of linear algebra, of matrices and batches of them: Cholesky, LU, triangular solves.
+"""Rules of linear algebra, of matrices and batches of them: Cholesky, LU, triangular solves, QR, eigenvalues, singular
+values.
 
-Cholesky, triangular solves and LU of square matrices are those of futad's own library, with derivatives from closed
-forms.  LU of others with partial pivoting: Golub and Van Loan, "Matrix computations", 4th edition, algorithm 3.4.1.
+They are those of futad's own library, with derivatives from closed forms, but for LU of matrices that are not square,
+with partial pivoting: Golub and Van Loan, "Matrix computations", 4th edition, algorithm 3.4.1.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from futad.core.scalarops import folded
 from futad.core.types import I64, ONE, ZERO, Atom, Const, Prim, elem_of, shape_of, zero
 from futad.jax.jaxprs import library
 from futad.jax.jaxprs.lifted import Value, along, iota, minus, transposed
-from futad.jax.jaxprs.table import Site, rule
+from futad.jax.jaxprs.table import Site, Unsupported, rule
 
 
 def places(b: Builder, n: Atom) -> Atom:
@@ -159,6 +160,75 @@ def _pivots_to_permutation(s: Site, pivots: Value) -> Value:
         return [c.zip_with(lambda d, e: d.convert(place, e), made)]
 
     return along(s.b, rows, [pivots], [pivots.rank - 1])[0]
+
+
+def wide(a: Value) -> bool:
+    """Whether matrices have more columns than rows; False where sizes are not known: the library checks that."""
+    rows, columns = a.shape[a.rank - 2 :]
+    return isinstance(rows, Const) and isinstance(columns, Const) and rows.value < columns.value
+
+
+def square(a: Value) -> bool:
+    return a.shape[a.rank - 2] is a.shape[a.rank - 1]
+
+
+def factored(s: Site, name: str, a: Value) -> list[Value]:
+    """The factors of matrices that have at least as many rows as columns."""
+
+    def f(c: Builder, m: Atom) -> list[Atom]:
+        rows, columns = shape_of(m.type)
+        return library.call(c, name, elem_of(m.type), [rows] if name == "eigh" else [rows, columns], [m])
+
+    return along(s.b, f, [a], [a.rank - 2, a.rank - 1])
+
+
+def asked(s: Site, **known: tuple[Any, ...]) -> None:
+    """Raises Unsupported for an option whose value is none of those known."""
+    for name, values in known.items():
+        if s.params.get(name, values[0]) not in values:
+            raise Unsupported(f"with {name}={s.params[name]}")
+
+
+@rule("qr")
+def _qr(s: Site, a: Value) -> list[Value]:
+    """Of a matrix with more columns than rows: r is q' a, whose first columns are triangular."""
+    asked(s, pivoting=(False,))
+    if not wide(a):
+        if not square(a):
+            asked(s, full_matrices=(False,))
+        return factored(s, "qr", a)
+
+    def f(x: Any) -> Any:
+        n = x.shape[-2]
+        q, r = lax.linalg.qr(x[..., :n], full_matrices=False)
+        return q, jnp.concatenate([r, jnp.matmul(jnp.swapaxes(q, -1, -2), x[..., n:])], -1)
+
+    return s.importer.traced(s.b, f, [v.aval for v in s.eqn.invars], [a])
+
+
+@rule("eigh")
+def _eigh(s: Site, a: Value) -> list[Value]:
+    """Eigenvectors, and eigenvalues, smallest first, of one triangle of a symmetric matrix."""
+    asked(s, subset_by_index=(None,))
+    if not s.params.get("lower", True):
+        a = transposed(s.b, a, [*range(a.rank - 2), a.rank - 1, a.rank - 2])
+    values, vectors = factored(s, "eigh", a)
+    return [vectors, values]
+
+
+@rule("svd")
+def _svd(s: Site, a: Value) -> list[Value]:
+    """Singular values, largest first, and where they are asked for the vectors on the left and on the right."""
+    asked(s, subset_by_index=(None,))
+    vectors = s.params.get("compute_uv", True)
+    if vectors and not square(a):
+        asked(s, full_matrices=(False,))
+    flip = [*range(a.rank - 2), a.rank - 1, a.rank - 2]
+    across = wide(a)
+    u, values, vt = factored(s, "svd", transposed(s.b, a, flip) if across else a)
+    if not vectors:
+        return [values]
+    return [values, *([transposed(s.b, vt, flip), transposed(s.b, u, flip)] if across else [u, vt])]
 
 
 @rule("tridiagonal_solve")
