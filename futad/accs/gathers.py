@@ -37,7 +37,11 @@ from futad.core.types import (
 from futad.legality import Legality
 from futad.rewrite.strategy import with_lambdas
 
-LEGAL = Legality("gathers", "what iterations add to neighbouring places is summed place by place")
+LEGAL = Legality(
+    "gathers",
+    "what iterations add to neighbouring places is summed place by place",
+    worth="gradients of a wave 4.5 to 2.7 ms, of Jacobi's iterations 1.6 to 0.8 ms, of a heat equation 1.6 to 1.15 ms",
+)
 EACH_LOOP = LEGAL.condition("each loop moves one axis", "of several iterations that add to one place one is seen")
 KNOWN_OUTSIDE = LEGAL.condition("branches known outside", "a place asks another iteration for what it does not know")
 
@@ -253,7 +257,7 @@ class _Gathers:
         d = self.defs.get(a) if type(a) is Var else None
         while type(d) is ir.Replicate and type(d.value) is Var:
             d = self.defs.get(d.value)
-        return type(d) is ir.Replicate and d.value is zero(d.value.type)  # type: ignore[arg-type]
+        return type(d) is ir.Replicate and type(d.value) is Const and d.value is zero(d.value.type)
 
     def element(
         self,

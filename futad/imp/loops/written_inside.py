@@ -29,6 +29,7 @@ from futad.legality import Legality
 LEGAL = Legality(
     "inner-loops-written-out",
     "loops of few iterations inside a map are written out, and the map runs in vector lanes",
+    worth="n bodies' energy 4.3 to 1.6 ms, its gradient 9.8 to 5.3 ms",
 )
 SUMS_UNREAD = LEGAL.condition("sums unread", "an iteration reads what others have added to a place")
 
