@@ -56,11 +56,12 @@ CASES = {
 
 
 def anywhere(
-    stms: list[ir.Stm], result: tuple[ir.Atom, ...], later: Any, root: Any, p: int, x: ir.Var, y: ir.Var
-) -> int | None:
+    stms: list[ir.Stm], result: tuple[ir.Atom, ...], later: Any, root: Any, put_back: Any, p: int, x: ir.Var, y: ir.Var
+) -> tuple[ir.Var, int] | None:
     """Where an update could be taken back, whether or not it saves a copy."""
     users = [q for q in range(p + 1, len(stms)) if x in ir.stm_free(stms[q])]
-    return users[0] if users else len(stms) if x in result else None
+    at = users[0] if users else len(stms) if x in result else None
+    return None if at is None else (y, at)
 
 
 def protected(text: Sequence[str]) -> tuple[ir.Program, ir.Program]:

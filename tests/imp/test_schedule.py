@@ -28,6 +28,7 @@ def of(loop: ir.For, target=C, folds=frozenset()) -> MapLoop:
 
 CALLS = ("exp", "sin", "cos", "log", "tan", "sqrt", "atan")
 PROGRAMS = {
+    "inner-loops-written-out": "[n] (x: [n][3]f64): [n]f64 = map (\\r -> f64.sqrt (f64.sum (map (** 2) r))) x",
     "short-inner-loops": "[n][m] (a: [n][m]f64): [n]f64 = map (\\r -> f64.exp (f64.tanh (f64.sum r))) a",
     "index-set-splitting": "[n] (xs: [n]f64): [n]f64 = tabulate n (\\i -> xs[if i + 1 < n then i + 1 else i + 1 - n])",
     "guarded-reads": f"""[n] (xs: [n]f64): [n]f64 = tabulate n (\\i ->

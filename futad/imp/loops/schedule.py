@@ -31,6 +31,7 @@ from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
+from futad.imp.loops.written_inside import written_inside
 from futad.imp.walk import statements
 from futad.rewrite.choices import Choice, Nest
 from futad.rewrite.words import nearest
@@ -151,6 +152,15 @@ def _as_it_was(body: list[Stmt], before: Before) -> list[Stmt]:
     return out
 
 
+def _written_out(made: list[Stmt], loop: ir.For) -> bool:
+    """Whether a loop had loops inside, and what was made of it has none."""
+    return _loops(loop.body) and not any(_loops(s.body) for s in made if isinstance(s, ir.For))
+
+
+def _loops(body: list[Stmt]) -> bool:
+    return any(isinstance(s, ir.For) for s in statements(body))
+
+
 # --- when -----------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +204,8 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     with asking():  # why it is not in lanes anyway
         if across(m.loop, m.target.reassociates) or _outer_vectorise(m, then):
             return None
+    if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
+        return refused("loops inside are written out")
     body = accumulations(_as_it_was(m.loop.body, m.before))
     found = short_inside(m.loop, body, m.folds, m.asked("short-inner-loops") is not None)
     if found is None:
@@ -247,6 +259,10 @@ def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
     return then(m.loop)
 
 
+def _written_inside(m: MapLoop, then: Then) -> list[Stmt] | None:
+    return written_inside(m.loop, m.folds, m.name, m.asked("inner-loops-written-out") is not None)
+
+
 def _rows_in_groups(m: MapLoop, then: Then) -> list[Stmt] | None:
     return in_groups(m.loop, m.target.reassociates, m.asked("rows-in-groups") is not None)
 
@@ -298,6 +314,7 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 SCHEDULES = [
+    Schedule("inner-loops-written-out", _outer_lanes, _written_inside),
     Schedule("short-inner-loops", _outermost, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
     Schedule("guarded-reads", _jams, _guarded),
@@ -329,7 +346,8 @@ SHORT = {
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
-    "groups": "rows-in-groups", "guarded": "guarded-reads", "reads": "staged-reads",
+    "groups": "rows-in-groups", "written": "inner-loops-written-out", "guarded": "guarded-reads",
+    "reads": "staged-reads",
 }  # fmt: skip
 
 

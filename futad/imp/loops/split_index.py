@@ -12,7 +12,8 @@ The choices are comparisons of sums of the iteration and what does not change, t
 remainders; each says from the values at `s` when it changes next.  An addition that is left out where its place is out
 of range is such a branch: the return sweep of a sum over neighbours, whose places `annotate` then finds to be side by
 side.  Of a branch one side is done in lanes: that which
-computes more, as the inner places of an image; where the other one is taken, the loop is done as it was.  Values
+computes more, as the inner places of an image; where the other one is taken, the loop is done as it was.  A branch that
+all iterations take alike, as on the first and the last row of an image, is decided before.  Values
 that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
 loop as it was, too.
 """
@@ -109,6 +110,8 @@ class _Intervals:
     good: list[Expr] = field(default_factory=list)
     """When not to, at either end of the interval."""
     offsets: list[ir.Stmt] = field(default_factory=list)
+    alike: bool = False
+    """Whether there is a branch that all iterations of the loop take alike."""
 
     @property
     def start(self) -> Ref:
@@ -293,7 +296,7 @@ class _Intervals:
             places += [x.index for x in loads_in(s)]
             if isinstance(s, ir.Store):
                 places.append(s.index)
-        if not any(self.is_chosen(e) for e in places) and not any(map(_guards, loop.body)):
+        if not self.alike and not any(self.is_chosen(e) for e in places) and not any(map(_guards, loop.body)):
             return None
         new = [self.moved(s) for s in body if not self.replaced(s)]
         return replace(loop, body=used(new), start=self.start, bound=self.end)
@@ -339,6 +342,7 @@ class _Intervals:
         known = self.of(cond)
         if known is not None and known.one is not None:
             return not known.one
+        self.alike |= known == _Known(0, False)
         return self.work(then) >= self.work(orelse)
 
     def work(self, side: list[ir.Stmt]) -> tuple[int, int]:
@@ -378,12 +382,18 @@ class _Intervals:
         self.good.append(self.at_start(cond))
         return True
 
+    def as_sum(self, name: str) -> _Known | None:
+        """How a variable changes that is done as a sum of the iteration and what is fixed on an interval: what is
+        chosen, and sums that wrap around, of which a C compiler does not see that places lie side by side."""
+        known = self.known.get(name)
+        return known if known is not None and (known.chosen or isinstance(self.inits[name], ir.Scalar)) else None
+
     def replaced(self, s: ir.Stmt) -> bool:
         """Whether the statement declares what is a sum on each interval; declares the other term."""
         if not isinstance(s, ir.Decl):
             return False
-        known = self.known.get(s.name)
-        if known is None or not known.chosen:
+        known = self.as_sum(s.name)
+        if known is None:
             return False
         if known.slope:
             first = Ref(f"{s.name}_{self.name}", I64)
@@ -397,7 +407,7 @@ class _Intervals:
         return s.map_exprs(lambda e: rewritten(e, self.on_interval))
 
     def on_interval(self, e: Expr) -> Expr:
-        if not isinstance(e, Ref) or (known := self.known.get(e.name)) is None or not known.chosen:
+        if not isinstance(e, Ref) or (known := self.as_sum(e.name)) is None:
             return e
         first = f"{e.name}_{self.name}"
         if not known.slope:

@@ -65,8 +65,9 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
         refused("it reads elements that do not lie side by side in branches")
         return False
     for stores in added.values():
-        apart = all(_disjoint(s, t) for k, s in enumerate(stores) for t in stores[:k])
-        if not ADDED_DISJOINT(apart and all(facts.beside(s.index) for s in stores)):
+        beside = all(facts.beside(s.index) for s in stores)
+        apart = beside and all(_disjoint(s, t) for k, s in enumerate(stores) for t in stores[:k])
+        if not ADDED_DISJOINT(apart or _interleaved(stores, facts)):
             return False
     loop.body = body
     loop.independent = True
@@ -81,6 +82,16 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
 def _disjoint(s: ir.Store, t: ir.Store) -> bool:
     """Whether an iteration adds to the same element twice, or iterations to elements of different rows."""
     return s.index == t.index or rows_apart(s, t)
+
+
+def _interleaved(stores: list[ir.Store], facts: LoopFacts) -> bool:
+    """Whether iterations add to stretches of an array, each its own: places that move by more than they lie apart."""
+    places = [facts.place(s.index) for s in stores]
+    first = places[0]
+    if first is None:
+        return False
+    at = [p.constant for p in places if p is not None and (p.scale, p.invariant) == (first.scale, first.invariant)]
+    return len(at) == len(places) and max(at) - min(at) < abs(first.scale)
 
 
 def across(loop: ir.For, reassociate: bool) -> ir.VectorisedFor | None:

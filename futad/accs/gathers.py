@@ -1,0 +1,344 @@
+"""What iterations add to neighbouring places becomes, for each place, a sum of what was computed for it.
+
+    withAcc zeros (\\acc -> map (\\i -> let t = f i in acc[i + 1] += t; if i > 0 then acc[i - 1] += t) (iota n))
+  becomes
+    let ts = map f (iota n)
+    in map (\\i -> (if 0 <= i - 1 < n then ts[i - 1] else 0)
+                   + (if 0 <= i + 1 < n && i + 1 > 0 then ts[i + 1] else 0)) (iota m)
+
+The adjoint of a stencil is a stencil: so no zeros are written first, each element is written once, and maps that read
+the sum are fused with it.  Borders are for the loops (index-set splitting).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.ir import Fun, Lambda, Program, Stm
+from futad.core.scalarops import OPS
+from futad.core.types import (
+    I64,
+    ZERO,
+    AccType,
+    ArrayType,
+    Atom,
+    Const,
+    Prim,
+    Var,
+    array_of,
+    elem_of,
+    i64,
+    shape_of,
+    zero,
+)
+from futad.legality import Legality
+from futad.rewrite.strategy import with_lambdas
+
+LEGAL = Legality(
+    "gathers",
+    "what iterations add to neighbouring places is summed place by place",
+    worth="gradients of a wave 4.5 to 2.7 ms, of Jacobi's iterations 1.6 to 0.8 ms, of a heat equation 1.6 to 1.15 ms",
+)
+EACH_LOOP = LEGAL.condition("each loop moves one axis", "of several iterations that add to one place one is seen")
+KNOWN_OUTSIDE = LEGAL.condition("branches known outside", "a place asks another iteration for what it does not know")
+
+MOST = 6  # additions
+FARTHEST = 64  # places between an iteration's own and one that it adds to
+GUARDS = 8  # operations by which an addition is left out
+
+
+@dataclass(slots=True)
+class _Level:
+    """A map around the additions.  `counters`: parameters that are its iterations' numbers."""
+
+    width: Atom
+    counters: set[Var]
+
+
+@dataclass(slots=True)
+class _Addition:
+    """What is added: its place, its value (of the innermost map, later an array of a map further out), and the
+    branches that it is made in."""
+
+    index: ir.Atoms
+    value: Atom
+    guards: tuple[tuple[Atom, bool], ...] = ()
+
+
+@dataclass(slots=True)
+class _Taken:
+    """The statements of a scope without the additions to an accumulator, and what that is in the `end`."""
+
+    end: Atom
+    stms: list[Stm] = field(default_factory=list)
+    additions: list[_Addition] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Gathers:
+    defs: dict[Var, ir.Exp] = field(default_factory=dict)
+    levels: list[_Level] = field(default_factory=list)
+    bound: set[Var] = field(default_factory=set)
+    """What is known inside of the maps only."""
+
+    # -- scopes
+
+    def lam(self, lam: Lambda, again: bool = False) -> Lambda:
+        """The scope rewritten, inner scopes first; the same object if nothing applied.  `again`: it may run again."""
+        out: list[Stm] = []
+        for stm in lam.stms:
+            lams = stm.exp.lambdas()
+            if lams:
+                inside = again or not isinstance(stm.exp, ir.If | ir.WithAcc)
+                new = [self.lam(inner, inside) for inner in lams]
+                if any(a is not b for a, b in zip(lams, new, strict=True)):
+                    stm = Stm(stm.pat, with_lambdas(stm.exp, new), stm.attrs)
+            if len(stm.pat) == 1:
+                self.defs[stm.pat[0]] = stm.exp
+            done = self.with_acc(stm, stm.exp, again) if type(stm.exp) is ir.WithAcc else None
+            out += done or [stm]
+        same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
+        return lam if same else Lambda(lam.params, tuple(out), lam.result)
+
+    def with_acc(self, stm: Stm, e: ir.WithAcc, again: bool) -> list[Stm] | None:
+        """The statements in place of the scope of an accumulator; None if it is another one, or does not pay: a vector
+        that is added to once is better added to while what is added is in the cache."""
+        if len(e.arrays) != 1 or e.op != "add":
+            return None
+        (array,), (acc,) = e.arrays, e.lam.params
+        t = array.type
+        if not isinstance(t, ArrayType) or not t.elem.is_float or len(t.shape) == 1 and not again:
+            return None
+        self.levels = []
+        found = self.taken(e.lam, acc)
+        if found is None or not 2 <= len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
+            return None
+        places = [self.place(a.index) for a in found.additions]
+        known = [p for p in places if p is not None]
+        if len(known) < len(places) or len({tuple(p) for p in known}) < 2:
+            return None
+        self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
+        b = Builder()
+        b.extend(found.stms)
+        for v, r in zip(stm.pat[1:], e.lam.result[1:], strict=True):
+            b.add(Stm((v,), ir.Alias(r)))
+        try:
+            total = self.gathered(b, array, found.additions, known)
+        except _Unknown:
+            return None
+        b.add(Stm((stm.pat[0],), ir.Alias(total)))
+        LEGAL.fired()
+        return b.stms
+
+    # -- additions
+
+    def taken(self, lam: Lambda, acc: Var) -> _Taken | None:
+        """The scope without its additions to an accumulator; None if it does something else with it."""
+        out = _Taken(acc)
+        for s in lam.stms:
+            e = s.exp
+            if out.end not in ir.stm_free(s):
+                out.stms.append(s)
+            elif type(e) is ir.Alias:
+                out.end = s.pat[0]
+            elif type(e) is ir.UpdateAcc and isinstance(e.value.type, Prim):
+                out.additions.append(_Addition(e.index, e.value))
+                out.end = s.pat[0]
+            elif type(e) is ir.If:
+                if not self.branch(s, e, out):
+                    return None
+            elif type(e) is not ir.Map or not self.mapped(s, e, out):
+                return None
+        return out
+
+    def branch(self, s: Stm, e: ir.If, out: _Taken) -> bool:
+        """Take the additions out of a branch, which gives the values that it computes for them."""
+        assert isinstance(out.end, Var)
+        then, orelse = self.taken(e.then, out.end), self.taken(e.orelse, out.end)
+        if then is None or orelse is None or then.end not in e.then.result:
+            return False
+        at = e.then.result.index(then.end)
+        if e.orelse.result[at] is not orelse.end:
+            return False
+        keep = [k for k in range(len(s.pat)) if k != at]
+        pat = [s.pat[k] for k in keep]
+        results = [[lam.result[k] for k in keep] for lam in (e.then, e.orelse)]
+        for here, (side, holds) in enumerate(((then, True), (orelse, False))):
+            bound = {v for t in side.stms for v in t.pat}
+            for a in side.additions:
+                if a.value in bound:  # the branch gives it; where that is not taken, zero is added
+                    pat.append(Var("added", a.value.type))
+                    results[here].append(a.value)
+                    results[1 - here].append(zero(elem_of(a.value.type)))
+                    out.additions.append(_Addition(a.index, pat[-1], a.guards))
+                else:
+                    out.additions.append(_Addition(a.index, a.value, ((e.cond, holds), *a.guards)))
+        if pat:
+            sides = [Lambda((), tuple(t.stms), tuple(r)) for t, r in zip((then, orelse), results, strict=True)]
+            out.stms.append(Stm(tuple(pat), ir.If(e.cond, *sides), s.attrs))
+        out.end = s.pat[at]
+        return bool(pat) or not then.stms and not orelse.stms
+
+    def mapped(self, s: Stm, e: ir.Map, out: _Taken) -> bool:
+        """Take the additions out of a map, which gives their values instead, if there are no others around it."""
+        if out.end not in e.arrays or out.additions:
+            return False
+        arg = e.arrays.index(out.end)
+        at = [k for k, a in enumerate(e.arrays) if type(a.type) is AccType].index(arg)
+        counters = {p for p, a in zip(e.lam.params, e.arrays, strict=True) if self.counts(a)}
+        self.levels.append(_Level(e.width, counters))
+        found = self.taken(e.lam, e.lam.params[arg])
+        if found is None:
+            return False
+        assert found.end is e.lam.result[at], "an accumulator that a map is given is a result"
+        values: dict[Atom, Var] = {}
+        for a in found.additions:
+            if a.value not in values:
+                values[a.value] = Var("added", array_of(a.value.type, e.width))
+            a.value = values[a.value]
+        keep = [k for k in range(len(e.arrays)) if k != arg]
+        result = [r for k, r in enumerate(e.lam.result) if k != at]
+        lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(found.stms), (*result, *values))
+        pat = (*[v for k, v in enumerate(s.pat) if k != at], *values.values())
+        out.stms.append(Stm(pat, ir.Map(e.width, tuple([e.arrays[k] for k in keep]), lam), s.attrs))
+        out.additions += found.additions
+        out.end = s.pat[at]
+        return True
+
+    def counts(self, a: Atom) -> bool:
+        """Whether an array has 0, 1, 2, ..."""
+        d = self.defs.get(a) if type(a) is Var else None
+        return type(d) is ir.Iota and d.start is ZERO and type(d.step) is Const and d.step.value == 1
+
+    # -- places
+
+    def place(self, index: ir.Atoms) -> list[tuple[int, int]] | None:
+        """For each axis the map that moves along it, and how far from its iteration's number."""
+        out = [self.moved(i) for i in index]
+        found = [p for p in out if p is not None]
+        if len(found) < len(out) or any(abs(c) > FARTHEST for _, c in found):
+            return None
+        return found if EACH_LOOP(sorted(level for level, _ in found) == [*range(len(self.levels))]) else None
+
+    def moved(self, a: Atom) -> tuple[int, int] | None:
+        for k, level in enumerate(self.levels):
+            if a in level.counters:
+                return k, 0
+        e = self.defs.get(a) if type(a) is Var else None
+        if type(e) is not ir.Op or e.op not in ("add", "sub") or a.type is not I64:
+            return None
+        x, y = e.args
+        if e.op == "add" and type(x) is Const:
+            x, y = y, x
+        inner = self.moved(x) if type(y) is Const else None
+        if inner is None or type(y) is not Const:
+            return None
+        return inner[0], inner[1] + (int(y.value) if e.op == "add" else -int(y.value))
+
+    # -- sums
+
+    def gathered(self, b: Builder, base: Atom, additions: list[_Addition], places: list[list[tuple[int, int]]]) -> Atom:
+        """The array with all that is added."""
+        shape = shape_of(base.type)
+
+        def axis(c: Builder, row: Atom | None, at: list[Atom]) -> Atom:
+            if len(at) == len(shape):
+                return self.element(c, row, shape, at, additions, places)
+            arrays = [c.let(ir.Iota(shape[len(at)], ZERO, i64(1)), "is"), *([] if row is None else [row])]
+            (made,) = c.map_(lambda inner, i, *rows: [axis(inner, rows[0] if rows else None, [*at, i])], *arrays)
+            return made
+
+        return axis(b, None if self.zeros(base) else base, [])
+
+    def zeros(self, a: Atom) -> bool:
+        d = self.defs.get(a) if type(a) is Var else None
+        while type(d) is ir.Replicate and type(d.value) is Var:
+            d = self.defs.get(d.value)
+        return type(d) is ir.Replicate and type(d.value) is Const and d.value is zero(d.value.type)
+
+    def element(
+        self,
+        b: Builder,
+        total: Atom | None,
+        shape: Sequence[Atom],
+        at: list[Atom],
+        additions: list[_Addition],
+        places: list[list[tuple[int, int]]],
+    ) -> Atom:
+        """What is at a place in the end: what was there, and what each addition adds."""
+        for a, place in zip(additions, places, strict=True):
+            numbers: dict[int, Atom] = {}
+            conds: list[Atom] = []
+            for i, n, (level, far) in zip(at, shape, place, strict=True):
+                numbers[level] = q = b.op("sub", i, i64(far)) if far else i
+                if far > 0:
+                    conds.append(b.op("le", ZERO, q))
+                width = self.levels[level].width
+                if far < 0 or width is not n:
+                    conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
+            steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
+            left = [GUARDS]
+            for cond, holds in a.guards:
+                taken = self.known(b, cond, steps, left)
+                conds.append(taken if holds else b.op("not", taken))
+            x = self.there(b, conds, a.value, tuple([numbers[k] for k in range(len(self.levels))]))
+            total = x if total is None else b.op("add", total, x, hint="sum")
+        assert total is not None
+        return total
+
+    def there(self, b: Builder, conds: list[Atom], values: Atom, index: ir.Atoms) -> Atom:
+        """An element if all conditions hold, else zero."""
+        if not conds:
+            return b.at(values, *index)
+        ok = conds[0]
+        for cond in conds[1:]:
+            ok = b.op("and", ok, cond)
+        element = b.body(lambda c: [c.at(values, *index)])
+        return b.emit(ir.If(ok, element, Lambda((), (), (zero(elem_of(values.type)),))), "x")[0]
+
+    def known(self, b: Builder, a: Atom, steps: Mapping[Var, Atom], left: list[int]) -> Atom:
+        """The scalar in other iterations, by their numbers; raises _Unknown if it is not made of these."""
+        if type(a) is Const:
+            return a
+        assert type(a) is Var
+        if a in steps:
+            return steps[a]
+        if a not in self.bound:
+            return a
+        e = self.defs.get(a)
+        if type(e) is ir.Op and not OPS[e.op].can_fail and left[0] > 0:
+            left[0] -= 1
+            return b.op(e.op, *[self.known(b, x, steps, left) for x in e.args])
+        if not KNOWN_OUTSIDE(False):
+            raise _Unknown
+        return a
+
+
+class _Unknown(Exception):
+    """A scalar is not known outside."""
+
+
+def _bound(lam: Lambda) -> set[Var]:
+    """All that is bound in a scope and those inside."""
+    out = set(lam.params)
+    for s in lam.stms:
+        out.update(s.pat)
+        for inner in s.exp.lambdas():
+            out |= _bound(inner)
+    return out
+
+
+def gathers(program: Program) -> Program:
+    """The program with accumulators that maps add to at neighbouring places, of one array each, as maps."""
+    funs: dict[str, Fun] = {}
+    for name, f in program.funs.items():
+        body = _Gathers().lam(f.body)
+        same = body is f.body
+        funs[name] = f if same else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
+    return program if all(funs[n] is f for n, f in program.funs.items()) else Program(funs, program.name)
+
+
+__all__ = ["gathers"]
