@@ -45,6 +45,7 @@ typedef _Float16 futad_f16;
 #define FUTAD_VECTOR_CALLS 0 /* whether they all are */
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__) && \
     defined(__OPTIMIZE__) && !defined(FUTAD_NO_LIBMVEC)
+#define FUTAD_GCC_VECTORS 1
 #undef FUTAD_VEC
 #define FUTAD_VEC __attribute__((simd("notinbranch"), const))
 #if __GLIBC_PREREQ(2, 35)
@@ -67,6 +68,8 @@ typedef _Float16 futad_f16;
 
 #if FUTAD_CLANG_VECTORS
 #include "clang_vectors.h"
+#elif FUTAD_GCC_VECTORS && FUTAD_EXPONENTIALS
+#include "far_exponents.h"
 #endif
 
 /* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */

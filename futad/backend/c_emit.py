@@ -114,6 +114,8 @@ class CEmitter(Emitter):
         self.lines += [f"{self.head(f)};" for f in self.module.functions if f.recursive is not None]
         for f in self.module.functions:
             self.function(f)
+        if any("futad_exp_f" in line for line in self.lines):
+            self.lines.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
         return "\n".join(self.lines) + "\n"
 
     def runtime(self) -> tuple[str, str]:
