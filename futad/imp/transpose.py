@@ -124,7 +124,7 @@ def pack_by_rows(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
                     root.pinned += 1
                 permuted.append((v, x, rows))
         for v, _, rows in permuted:
-            lo.bind(v, rows)  # the copy is what the map's next turn reads: as live as the variable
+            lo.bind(v, rows)  # the copy is what the map's next iteration reads: as live as the variable
     yield
     for v, x, rows in permuted:
         lo.unbind(v)

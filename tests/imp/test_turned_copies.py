@@ -4,8 +4,8 @@ from futad.backend.c import CBackend
 from futad.core.check import check_program
 from futad.core.parse import parse_program
 
-# A small matrix by columns is turned round before the map, whose turns all read it.  The inner map is its last use in
-# a turn, and makes an array of the same shape row by row.
+# A small matrix by columns is turned round before the map, whose iterations all read it.  The inner map is its last use
+# in an iteration, and makes an array of the same shape row by row.
 TEXT = """
 fun main (m_1: [3][2]f64, xs_2: [4][2]f64) -> (r_3: [4]f64) = {
   let t_4: [2][3]f64 = rearrange(m_1, [1, 0])
@@ -24,7 +24,7 @@ fun main (m_1: [3][2]f64, xs_2: [4][2]f64) -> (r_3: [4]f64) = {
 """
 
 
-def test_a_copy_that_each_turn_reads_is_not_overwritten_in_one():
+def test_a_copy_that_each_iteration_reads_is_not_overwritten():
     program = parse_program(TEXT)
     check_program(program)
     m, xs = np.arange(1.0, 7.0).reshape(3, 2), np.arange(2.0, 10.0).reshape(4, 2)
