@@ -296,6 +296,8 @@ class _Summed:
                 assert isinstance(e.acc, Var)
                 now[s.pat[0]] = end = lasts.get(s.pat[0]) or Var("acc", e.acc.type)
                 b.add(Stm((end,), ir.UpdateAcc(now[e.acc], tuple(here), total)))
+            for p in [p for p in self.u.maps[-1].lam.params if p in lasts]:  # nothing is added to these
+                b.add(Stm((lasts[p],), ir.Alias(now[p])))
             return
         level = self.kept[k]
         mine = [p for p in arrays if level in self.levels[p]]

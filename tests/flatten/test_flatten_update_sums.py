@@ -63,6 +63,12 @@ entry pairs [n][m] (xs: [n][m]f64) (w: [m]f64) (ks: [m]i64): ([3][m]f64, [2][m]f
     f64.sum (map (\\i -> (1 - f64.sum (map2 (*) u[i % 3] v[i % 2])) ** 2) (iota n))
   in vjp cost (replicate 3 w, replicate 2 w) 1
 
+-- Adjoints of one variable, and their tangents, to which a nest adds nothing.
+entry untouched [n][m] (xs: [n][m]f64) (w: [m]f64) (ks: [m]i64): [m]f64 =
+  let cost (p: f64) (w: [m]f64) =
+    f64.sum (map (\\x -> f64.sin (f64.sum (map2 (*) x w))) xs) + p / 2 * f64.sum (map (** 2) w)
+  in jvp (\\p -> vjp (cost p) w 1) 0.5 1
+
 -- Integers.
 entry counts [n][m] (xs: [n][m]f64) (w: [m]f64) (ks: [m]i64): [m]i64 =
   let adding (a: *acc ([m]i64)) (i: i64): acc ([m]i64) =
@@ -70,7 +76,8 @@ entry counts [n][m] (xs: [n][m]f64) (w: [m]f64) (ks: [m]i64): [m]i64 =
   in intrinsics.hist_stream (replicate m 7i64) (+) 0 adding (iota n)
 """
 ENTRIES = (
-    "second", "moved", "gathered", "first", "window", "layers", "scalar", "beside", "looping", "pairs", "counts",
+    "second", "moved", "gathered", "first", "window", "layers", "scalar", "beside", "looping", "pairs", "untouched",
+    "counts",
 )  # fmt: skip
 SUMMED = ("second", "moved", "gathered", "window", "layers", "beside")
 SIZES = [(0, 3), (4, 1), (1, 4), (7, 5), (40, 3), (3, 130), (300, 20), (5, 0)]
