@@ -100,6 +100,7 @@ ON = [("lu", "c"), ("cholesky", "c"), ("heap", "c"), ("heap", "emulated")]
 ON += [("data", backend) for backend in ("c", "multicore", "emulated")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "backend"), ON)
 def test_gradients(name: str, backend: str) -> None:
     source, x = program(name), argument(name, 7)
@@ -108,6 +109,7 @@ def test_gradients(name: str, backend: str) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lu", "heap", "data"])
 def test_second_derivatives(name: str) -> None:
     x, v = argument(name, 5), np.random.default_rng(8).normal(size=(5,) * PROGRAMS[name][1])
@@ -119,6 +121,7 @@ def test_second_derivatives(name: str) -> None:
     np.testing.assert_allclose(found, differences, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lu", "cholesky", "heap"])
 def test_work_grows_as_the_value_does(name: str) -> None:
     """What is overwritten is saved, not the array; no array is copied where an inner loop begins or ends."""
@@ -128,6 +131,7 @@ def test_work_grows_as_the_value_does(name: str) -> None:
         assert moved(compiled, "gradient", args) < 10 * moved(compiled, "value", args)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{"checkpoints": 2}, {"memory": "4kB"}])
 def test_budgets(options: dict[str, Any]) -> None:
     x = argument("lu", 6)

@@ -223,10 +223,10 @@ def test_second_derivatives_of_solves() -> None:
 def test_an_unsupported_primitive_is_named_with_the_line() -> None:
     def f(x: Any) -> Any:
         y = x * 2
-        return jnp.linalg.eigh(y)[0].sum()
+        return jnp.linalg.eigvals(y).real.sum()
 
     line = f.__code__.co_firstlineno + 2
-    with pytest.raises(UsageError, match=f"test_jaxprs.py:{line}:.*primitive 'eigh' has no rule"):
+    with pytest.raises(UsageError, match=f"test_jaxprs.py:{line}:.*primitive 'eig' has no rule"):
         futad.jax.compile(f, f64[3, 3])
 
 
