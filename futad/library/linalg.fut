@@ -376,7 +376,7 @@ module mk_linalg (R: float) = {
     let before i j = w[i] < w[j] || (!(w[j] < w[i]) && i < j)
     in map (\i -> i64.sum (map (\j -> i64.bool (before j i)) (iota n))) (iota n)
 
-  -- Jacobi's method: in each turn n/2 rotations of different pairs of rows and columns, all pairs in a sweep, until
+  -- Jacobi's method: in each round n/2 rotations of different pairs of rows and columns, all pairs in a sweep, until
   -- nothing is left beside the diagonal, and once more, so that tangents have arrived, too.
   local def jacobi [n] (a: [n][n]t): (*[n]t, *[n][n]t) =
     let rotate_all r (a: [n][n]t) (v: [n][n]t): (*[n][n]t, *[n][n]t) =
@@ -417,7 +417,7 @@ module mk_linalg (R: float) = {
   -- Hestenes' method on a's columns, the rows of w: pairs of them are turned until all are orthogonal, and once more,
   -- so that tangents have arrived, too.  Rows of j are turned as they are.
   local def hestenes [m][n] (a: [m][n]t): (*[m][n]t, *[n]t, *[n][n]t) =
-    let turn r (w: [n][m]t) (j: [n][n]t): (*[n][m]t, *[n][n]t, t) =
+    let rotated r (w: [n][m]t) (j: [n][n]t): (*[n][m]t, *[n][n]t, t) =
       let ps = map (partner n r) (iota n)
       let squares = map (\x -> dot x x) w
       let products = map2 (\i p -> if p > i then dot w[i] w[p] else 0) (iota n) ps
@@ -430,7 +430,7 @@ module mk_linalg (R: float) = {
       in (turned ps cs ss w, turned ps cs ss j, R.maximum far)
     let sweep (w: [n][m]t) (j: [n][n]t): (*[n][m]t, *[n][n]t, t) =
       loop (w, j, far) = (copy w, copy j, 0) for r < n - 1 + n % 2 do
-        let (w, j, here) = turn r w j
+        let (w, j, here) = rotated r w j
         in (w, j, R.max far here)
     let least = R.epsilon * R.sqrt (R.i64 m)
     let (w, j, _, _) =

@@ -89,7 +89,7 @@ class Checker(Unifier):
         self.replayed: dict[Span, list[Size]] | None = None
         self.coerced: list[tuple[SizeMeta, Size]] = []  # sizes that a coercion leaves open, and what it coerces
         self.defining: list[str] = []
-        self.open_functions: dict[Binding, Open] = {}  # those that are being checked, or declared ahead of their turn
+        self.open_functions: dict[Binding, Open] = {}  # being checked, or only declared yet
         self.sized: list[A.EVar] = []  # uses of size-polymorphic values
         # Uses of local functions, by the type parameters that they have without declaring them.
         self.local_uses: dict[Binding, list[A.EVar]] = {}

@@ -1,8 +1,8 @@
 """Jacobians and Hessians as sparse matrices of SciPy: `sparse_jacobian`, `sparse_hessian` (`matrix.py`).
 
-Maps whose turns read few elements have a block a turn (`local.py`, `blocks.py`).  Of other entries the pattern is found
-by probing the derivative (`pattern.py`), and columns or rows that share no place are computed along one direction
-(`colours.py`), by products with many vectors at once (`products.py`).
+Maps whose iterations read few elements have a block an iteration (`local.py`, `blocks.py`).  Of other entries the
+pattern is found by probing the derivative (`pattern.py`), and columns or rows that share no place are computed along
+one direction (`colours.py`), by products with many vectors at once (`products.py`).
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def sparse_jacobian(
     order of the types, arrays by rows.  Its dtype is that of the result.
 
     `J(*args)` is the matrix, `J.pattern(*args)` the places that can hold something else than zero, `J.report` how it
-    was computed.  Where f is maps whose turns read a constant number of elements of these arguments, by indices that do
-    not depend on them, the columns follow from the indices and the elements are computed a block a turn.  Else, or if
-    `blocks` is false, the pattern is found by some more products than the matrix takes.  It is kept for arguments of
-    the same shapes and integers, unless comparisons of floating-point numbers decide what f computes.  `pattern`: one
-    that holds all that is not zero, if that is known; what it lacks makes the matrix wrong.
+    was computed.  Where f is maps whose iterations read a constant number of elements of these arguments, by indices
+    that do not depend on them, the columns follow from the indices and the elements are computed a block an iteration.
+    Else, or if `blocks` is false, the pattern is found by some more products than the matrix takes.  It is kept for
+    arguments of the same shapes and integers, unless comparisons of floating-point numbers decide what f computes.
+    `pattern`: one that holds all that is not zero, if that is known; what it lacks makes the matrix wrong.
 
     Raises UsageError if f has no floating-point number among its results or these arguments, and what f raises.
     """

@@ -31,8 +31,8 @@ _OTHER = (ir.Jvp, ir.Vjp, ir.WithVjp, ir.WithInverse, ir.Invert, ir.Call, ir.Tra
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """The programs: `columns` gives how many turns each part has, and the columns of all elements; `values`
-    these.  `widths`: by part how many elements the rows of a turn have."""
+    """The programs: `columns` gives how many iterations each part has, and the columns of all elements; `values`
+    these.  `widths`: by part how many elements the rows of an iteration have."""
 
     columns: Function
     values: Function
@@ -41,8 +41,8 @@ class Local:
 
     def plan(self, leaves: Sequence[Any], shape: tuple[int, int]) -> LocalPlan:
         """How the matrix of that shape is made at arguments like these."""
-        turns, column = self.columns.call_leaves(leaves)
-        each = [np.tile(np.array(w, np.int64), int(k)) for w, k in zip(self.widths, turns, strict=True)]
+        iterations, column = self.columns.call_leaves(leaves)
+        each = [np.tile(np.array(w, np.int64), int(k)) for w, k in zip(self.widths, iterations, strict=True)]
         in_row = np.concatenate(each) if each else np.zeros(0, np.int64)
         if len(in_row) != shape[0] or in_row.sum() != len(column):
             raise InternalError("blocks of a Jacobian have other rows than the result")
@@ -53,7 +53,7 @@ class Local:
             order = np.lexsort((column, row))
             row, column = row[order], column[order]
             new = np.concatenate([[True], (row[1:] != row[:-1]) | (column[1:] != column[:-1])])
-            if not new.all():  # elements that are read twice in a turn
+            if not new.all():  # elements that are read twice in an iteration
                 starts = np.flatnonzero(new)
                 row, column = row[starts], column[starts]
         narrow = np.int32 if max(len(column), *shape) < 2**31 else np.int64
@@ -76,7 +76,7 @@ class LocalPlan:
     def report(self) -> str:
         """How the elements are computed."""
         most = max([w for widths in self.of.widths for w in widths], default=0)
-        return f"blocks of each turn, {most} element{'s' * (most != 1)} a row"
+        return f"blocks of each iteration, {most} element{'s' * (most != 1)} a row"
 
     def values(self, leaves: Sequence[Any]) -> np.ndarray[Any, Any]:
         """The elements at a point, in the order of the pattern."""
@@ -130,15 +130,15 @@ def _executable(f: Function, program: ir.Program) -> Executable:
 
 
 def _program(f: Function, fun: ir.Fun, blocks: Blocks, name: str) -> ir.Program:
-    """The program that computes the parts; for columns how many turns each has before them."""
+    """The program that computes the parts; for columns how many iterations each has before them."""
     b, params = blocks.b, blocks.params
     results: list[Any] = []
     types: list[ir.EntryType] = []
     entries = blocks.entries()
     if blocks.columns:
-        turns = tuple([p.turns for p in blocks.parts])
-        results.append(b.let(ir.ArrayLit(turns, I64), "turns"))
-        types.append(_array(I64, len(turns)))
+        iterations = tuple([p.iterations for p in blocks.parts])
+        results.append(b.let(ir.ArrayLit(iterations, I64), "iterations"))
+        types.append(_array(I64, len(iterations)))
     (size,) = shape_of(entries.type)
     if isinstance(size, Var) and size not in params:
         results.append(size)

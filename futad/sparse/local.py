@@ -1,22 +1,22 @@
-"""Jacobians of maps, a block a turn.
+"""Jacobians of maps, a block an iteration.
 
 Note [Local blocks]
 ~~~~~~~~~~~~~~~~~~~
-The result of an entry is often a map, or a nest of maps, of which a turn reads few elements of the arguments: rows by
-the turn's number, by shifted numbers, by an array of indices.
+The result of an entry is often a map, or a nest of maps, of which an iteration reads few elements of the arguments:
+rows by the iteration's number, by shifted numbers, by an array of indices.
 
     map (\\i -> g x[i] x[is[i]] c[i]) (iota n)
 
-Then a turn's elements of the result depend on these elements alone.  Their derivatives by them are a small dense block,
-that of the turn's body as a function of what it reads, and the columns of the block follow from the indices.  Two
-programs are made of the entry: one computes the values of all blocks, in one map, the other one their columns.  Nothing
-is probed and nothing coloured, and the seeds are as many as the rows or the columns of a block.
+Then an iteration's elements of the result depend on these elements alone.  Their derivatives by them are a small dense
+block, that of the iteration's body as a function of what it reads, and the columns of the block follow from the
+indices.  Two programs are made of the entry: one computes the values of all blocks, in one map, the other one their
+columns.  Nothing is probed and nothing coloured, and the seeds are as many as the rows or the columns of a block.
 
 A part of an active argument is read where all it takes is an index that does not depend on numbers that are
 differentiated with respect to, and its size is a constant.  Statements that need no active argument are copied; the
-others become part of the function whose derivative is taken.  Where a turn reads something else, an array of a size
-that is not constant or the result of another map, there are no local blocks (`Cannot`), and the matrix is found by
-colours.
+others become part of the function whose derivative is taken.  Where an iteration reads something else, an array of a
+size that is not constant or the result of another map, there are no local blocks (`Cannot`), and the matrix is found
+by colours.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from futad.core.types import (
 )
 
 MOST_SEEDS = 24  # of a block
-MOST_ENTRIES = 512  # elements of a turn's rows
+MOST_ENTRIES = 512  # elements of an iteration's rows
 
 Index = list[Atom]
 
@@ -67,10 +67,10 @@ class _View:
 
 @dataclass(slots=True)
 class Part:
-    """Blocks of one nest: how many elements each row of a turn's block has, how many turns there are."""
+    """Blocks of one nest: how many elements each row of an iteration's block has, how many iterations there are."""
 
     widths: list[int]
-    turns: Atom
+    iterations: Atom
     size: Atom  # how many elements there are
     entries: Atom | None  # these, as one array; None if there are none
 
@@ -166,24 +166,24 @@ class Blocks:
     def part(self, a: Atom) -> Part:
         outside = self.r, list(self.deferred)
         self.r = ir.Renamer(self.r.mapping)
-        self.turns: list[Atom] = []
+        self.iterations: list[Atom] = []
         self.indices: list[Var] = []
         self.widths: list[int] = []
-        found = self.turn(self.b, a, self.elem)
-        turns = self.b.size_mul(self.turns)
+        found = self.iteration(self.b, a, self.elem)
+        iterations = self.b.size_mul(self.iterations)
         self.r, self.deferred = outside
         if found is None:
-            return Part(self.widths, turns, ZERO, None)
-        size = self.b.size_mul([turns, i64(sum(self.widths))])
+            return Part(self.widths, iterations, ZERO, None)
+        size = self.b.size_mul([iterations, i64(sum(self.widths))])
         if isinstance(found.type, Prim):
             found = self.b.let(ir.ArrayLit((found,), found.type), "row")
-        return Part(self.widths, turns, size, self.b.let(ir.Reshape(found, (size,)), "entries"))
+        return Part(self.widths, iterations, size, self.b.let(ir.Reshape(found, (size,)), "entries"))
 
-    def turn(self, b: Builder, a: Atom, elem: Prim) -> Atom | None:
-        """The elements of the rows that `a` is, in this turn, as an array, or the only one; None if there are none."""
+    def iteration(self, b: Builder, a: Atom, elem: Prim) -> Atom | None:
+        """The elements of the rows that `a` is, in this iteration, as an array, or the only one; None without any."""
         a = self.resolved(a)
         if not isinstance(a, Var) or a not in self.active:
-            self.turns += [self.r.atom(s) for s in shape_of(a.type)]
+            self.iterations += [self.r.atom(s) for s in shape_of(a.type)]
             self.widths = [0]
             return None
         s = self.defs.get(a)
@@ -201,9 +201,9 @@ class Blocks:
 
     def nest(self, b: Builder, e: ir.Map | ir.Fused, result: Atom, elem: Prim) -> Atom | None:
         width = self.r.atom(e.width)
-        index = Var("turn", I64)
-        self.turns.append(width)
-        arrays: list[Atom] = [b.let(ir.Iota(width, ZERO, ONE), "turns")]
+        index = Var("iteration", I64)
+        self.iterations.append(width)
+        arrays: list[Atom] = [b.let(ir.Iota(width, ZERO, ONE), "iterations")]
         params = [index]
         for array, p in zip(e.arrays, e.lam.params, strict=True):
             if (view := self.source(array)) is not None:
@@ -216,13 +216,13 @@ class Blocks:
             params.append(self.r.bind(p))
         inner = Builder()
         self.scan(inner, e.lam.stms)
-        found = self.turn(inner, result, elem)
+        found = self.iteration(inner, result, elem)
         if found is None:
             return None
         return b.let(ir.Map(width, tuple(arrays), ir.Lambda(tuple(params), tuple(inner.stms), (found,))), "blocks")
 
     def rows(self, a: Atom) -> list[tuple[Atom, int]]:
-        """The rows of a turn: an atom, and how many elements it has (of an array of constant shape)."""
+        """The rows of an iteration: an atom, and how many elements it has (of an array of constant shape)."""
         shape = _constant(a.type)
         if shape is None:
             raise Cannot
@@ -385,8 +385,8 @@ def _flat(b: Builder, index: Sequence[Atom], shape: Sequence[Atom]) -> Atom:
     return out
 
 
-def _element(view: _View, turn: Var) -> Callable[[Builder, ir.Renamer, Index], Index]:
-    return lambda b, r, at: view.index(b, r, [turn, *at])
+def _element(view: _View, iteration: Var) -> Callable[[Builder, ir.Renamer, Index], Index]:
+    return lambda b, r, at: view.index(b, r, [iteration, *at])
 
 
 def _indices(e: ir.At | ir.Rearrange | ir.Reshape, view: _View) -> Callable[[Builder, ir.Renamer, Index], Index]:

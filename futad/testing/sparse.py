@@ -72,7 +72,7 @@ def _skeleton(seed: int) -> Case:
 
 
 def _local(seed: int) -> Case:
-    """Maps whose turns read rows of x, elements of y and their own of z: by their number, shifted, and by indices."""
+    """Maps whose iterations read rows of x, elements of y, their own of z: by their number, shifted, by indices."""
     g = random.Random(seed)
     n, m, k = g.randint(3, 9), g.randint(2, 6), g.randint(1, 7)
 

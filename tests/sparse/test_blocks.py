@@ -34,7 +34,7 @@ entry parts [n] (x: [n]f64) (q: i64): ([2]f64, [n]f64, f64, f64) =
   ([x[0] * x[1], 3], replicate n 1, x[q], 2)
 entry bodies [n] (x: [n]f64) (y: [n]f64): [n][n]f64 = map (\\a -> map (\\b -> a * b - b) y) x
 """
-BLOCKS, COLOURS = "blocks of each turn", "colour"
+BLOCKS, COLOURS = "blocks of each iteration", "colour"
 RNG = np.random.default_rng(0)
 X3, X4, X5 = RNG.normal(size=(5, 3)), RNG.normal(size=(4, 3)), RNG.random(5)
 INDICES = np.array([4, 0, 0, 2])
@@ -75,7 +75,7 @@ def test_blocks_are_those_of_the_dense_jacobian(prog: Program, name: str) -> Non
 def test_other_indices_are_other_columns(prog: Program) -> None:
     args, argnums, _ = CASES["aliased"]
     made = futad.sparse_jacobian(prog.aliased)
-    assert made(*args).nnz == 7, "three turns read one element twice"
+    assert made(*args).nnz == 7, "three iterations read one element twice"
     for indices in ([1, 2, 3, 4, 0], [0, 1, 2, 3, 4], [4, 4, 4, 4, 4]):
         now = args[0], np.array(indices)
         assert not difference(made(*now), made.pattern(*now), dense_jacobian(prog.aliased, argnums, now))
@@ -126,6 +126,6 @@ def test_bundle_adjustment_is_what_its_seeds_by_hand_give() -> None:
     dense = np.zeros(j.shape)
     dense[np.repeat(np.arange(3 * p), np.diff(starts)), columns] = values
     assert not difference(j, made.pattern(*args), dense)
-    assert j.nnz == 29 * p and made.report == "blocks of each turn, 14 elements a row"
+    assert j.nnz == 29 * p and made.report == "blocks of each iteration, 14 elements a row"
     row = np.repeat(np.arange(3 * p), np.diff(j.indptr))
     assert j.has_canonical_format and (np.diff(j.indices)[np.diff(row) == 0] > 0).all()

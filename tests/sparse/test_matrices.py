@@ -92,7 +92,7 @@ def test_where_comparisons_decide_the_pattern_is_found_again(prog: Program) -> N
     made = futad.sparse_jacobian(prog.chosen)
     for x in ([-1.0, 2, 3, -4], [1.0, -2, -3, 4], [-1.0, 2, 3, -4]):
         assert not difference(made(x), made.pattern(x), dense_jacobian(prog.chosen, (0,), (x,)))
-    assert made.report == "blocks of each turn, 2 elements a row"
+    assert made.report == "blocks of each iteration, 2 elements a row"
     made = futad.sparse_jacobian(prog.chosen, blocks=False)
     for x in ([-1.0, 2, 3, -4], [1.0, -2, -3, 4], [-1.0, 2, 3, -4]):
         assert not difference(made(x), made.pattern(x), dense_jacobian(prog.chosen, (0,), (x,)))

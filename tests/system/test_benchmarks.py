@@ -346,7 +346,8 @@ def test_sparse_jacobian() -> None:
     done = run("sparse_jacobian.py", "--small", "--runs", "1")
     assert done.returncode == 0, done.stderr
     assert [line.split()[0] for line in done.stdout.splitlines()] == ["ba", "torus", "torus", "Hessian"]
-    assert "blocks of each turn, 14 elements a row" in done.stdout and "3 colours, forward over reverse" in done.stdout
+    assert "blocks of each iteration, 14 elements a row" in done.stdout
+    assert "3 colours, forward over reverse" in done.stdout
 
 
 @pytest.mark.slow

@@ -28,20 +28,20 @@ SMALL = 1 << 31  # factors and sizes whose products do not wrap around
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _Rotation:
     """k -> (factor k + offset) mod n; `offset`: a number, and how many times n."""
 
     factor: int
     offset: int
     times: int
 
-    def inverse(self, size: int | None) -> _Turn:
+    def inverse(self, size: int | None) -> _Rotation:
         """`size`: n if that is a number."""
         if abs(self.factor) == 1:
-            return _Turn(self.factor, -self.factor * self.offset, 0)
+            return _Rotation(self.factor, -self.factor * self.offset, 0)
         size = size or 1
         back = pow(self.factor, -1, size) if gcd(self.factor, size) == 1 else 1
-        return _Turn(back, -back * self.offset % size, 0)
+        return _Rotation(back, -back * self.offset % size, 0)
 
     def emit(self, b: Builder, k: Atom, n: Atom) -> Atom:
         """Code for the place of k."""
@@ -65,18 +65,18 @@ def gathered(s: Solver, stm: ir.Stm) -> bool:
         inside = _inside(s, e.lam)
         if x in inside.made or poly_of(s, shape_of(x.type)[0]) != poly_of(s, e.width):
             continue
-        turn = _turn(inside, e, index)
-        if turn is not None:
+        rotation = _rotation(inside, e, index)
+        if rotation is not None:
             size = width.value if isinstance(width, Const) else None
-            s.learn(x, _read(s.b, s.known[v], width, turn.inverse(size)))
+            s.learn(x, _read(s.b, s.known[v], width, rotation.inverse(size)))
             found = True
     return found
 
 
-def _read(b: Builder, a: Atom, n: Atom, turn: _Turn) -> Atom:
+def _read(b: Builder, a: Atom, n: Atom, rotation: _Rotation) -> Atom:
     """The array with what `a` has at the place of each of n elements."""
     iota = b.let(ir.Iota(n, ZERO, ONE), "k")
-    lam = b.lambda_([("k", I64)], lambda c, k: [c.at(a, turn.emit(c, k, n))])
+    lam = b.lambda_([("k", I64)], lambda c, k: [c.at(a, rotation.emit(c, k, n))])
     return b.let(ir.Map(n, (iota,), lam), "back")
 
 
@@ -96,8 +96,8 @@ def _scatter(s: Solver, stm: ir.Stm) -> None:
         return
     inner, n = made.exp, poly_of(s, e.width)
     if isinstance(inner, ir.Map):
-        turn = _turn(_inside(s, inner.lam), inner, inner.lam.result[made.pat.index(index)])
-        once = turn is not None and poly_of(s, inner.width) == n
+        rotation = _rotation(_inside(s, inner.lam), inner, inner.lam.result[made.pat.index(index)])
+        once = rotation is not None and poly_of(s, inner.width) == n
     else:
         once = isinstance(inner, ir.Iota) and _counts(s, index) and poly_of(s, inner.count) == n
     if not once:
@@ -115,7 +115,7 @@ def _inside(s: Solver, lam: ir.Lambda) -> Solver:
     return Solver(lam.stms, s.inside, visible, dict(s.known), Builder(), s.rounding, None, outer, s.counts)
 
 
-def _turn(inside: Solver, e: ir.Map, index: Atom) -> _Turn | None:
+def _rotation(inside: Solver, e: ir.Map, index: Atom) -> _Rotation | None:
     """The permutation of 0 .. width - 1 that `index` is in a map over them, if it can be shown to be one."""
     counts = [p for p, a in zip(e.lam.params, e.arrays, strict=True) if _counts(inside, a)]
     n = poly_of(inside, e.width)
@@ -126,15 +126,16 @@ def _turn(inside: Solver, e: ir.Map, index: Atom) -> _Turn | None:
     for k in counts:
         factor = at.get((k,), 0)
         factor -= 1 << 64 if factor >= 1 << 63 else 0
-        turn = _offset(plus(at, {(k,): at.get((k,), 0)}, -1), n, size, factor)
-        if turn is None:
+        rotation = _offset(plus(at, {(k,): at.get((k,), 0)}, -1), n, size, factor)
+        if rotation is None:
             continue
         if not whole:
-            ends = turn == _Turn(1, 0, 0) or turn in (_Turn(-1, -1, 1), _Turn(-1, (size or 0) - 1, 0))
+            reversals = _Rotation(-1, -1, 1), _Rotation(-1, (size or 0) - 1, 0)
+            ends = rotation == _Rotation(1, 0, 0) or rotation in reversals
             if PERMUTES(ends):
-                return _Turn(factor, turn.offset, 0)
+                return _Rotation(factor, rotation.offset, 0)
         elif PERMUTES(abs(factor) == 1 or size is not None and gcd(factor, size) == 1):
-            return turn
+            return rotation
     return None
 
 
@@ -143,7 +144,7 @@ def _counts(s: Solver, a: Atom) -> bool:
     return isinstance(e, ir.Iota) and is_const(e.start, 0) and is_const(e.step, 1)
 
 
-def _offset(rest: Poly, n: Poly, size: int | None, factor: int) -> _Turn | None:
+def _offset(rest: Poly, n: Poly, size: int | None, factor: int) -> _Rotation | None:
     """What is added to factor * k, as a number and a multiple of n; None if it may be large, or anything else."""
     if abs(factor) >= SMALL or size is not None and size >= SMALL:
         return None
@@ -154,7 +155,7 @@ def _offset(rest: Poly, n: Poly, size: int | None, factor: int) -> _Turn | None:
         number = left.get((), 0)
         number -= 1 << 64 if number >= 1 << 63 else 0
         if not set(left) - {()} and abs(number) < SMALL:
-            return _Turn(factor, number, times)
+            return _Rotation(factor, number, times)
     return None
 
 

@@ -113,11 +113,11 @@ class HotAim(Aim):
             a = self.let(ir.Replicate((n,), x))
             return self.let(ir.Reduce(n, (a,), self.fold("add", t).lam, (start,), True))
 
-        def turn(i: Var, s: Var) -> list[Atom]:
+        def iteration(i: Var, s: Var) -> list[Atom]:
             at = self.op("select", self.op("eq", i, self.some([j, *self.places])), self.value(j, t), Const(t, 0))
             return [self.op(self.some(["add", "max"]), s, self.some([x, x, self.const(t), at]))]
 
-        return self.let(ir.For(n, (start,), self.scope([I64, t], turn)))
+        return self.let(ir.For(n, (start,), self.scope([I64, t], iteration)))
 
     # -- arrays of them
 
@@ -192,14 +192,14 @@ class HotAim(Aim):
             return self.row_loop(n, t)
         inits = (self.start(t), *[self.atom(t) for _ in range(self.rng.randint(0, 1))])
 
-        def turn(j: Var, s: Var, *others: Var) -> list[Atom]:
+        def iteration(j: Var, s: Var, *others: Var) -> list[Atom]:
             values = [self.op(self.some(["mul", "add"]), p, self.value(j, t)) for p in others]
             if others and self.chance(0.8):  # else it may be in what is added
                 self.pool = [v for v in self.pool if v not in (s, *others, *values)]
             h = self.hot(j, t)
             return [self.op("add" if self.chance(0.95) else "max", *self.some([(s, h), (h, s)])), *values]
 
-        self.pool += self.b.emit(ir.For(n, inits, self.scope([I64, *[t for _ in inits]], turn)), "l",
+        self.pool += self.b.emit(ir.For(n, inits, self.scope([I64, *[t for _ in inits]], iteration)), "l",
                                  types=[t for _ in inits])  # fmt: skip
 
     def row_loop(self, n: Atom, t: Prim) -> None:
@@ -207,7 +207,7 @@ class HotAim(Aim):
         m = self.size()
         columns, first = self.let(ir.Iota(m, ZERO, ONE)), self.let(ir.Copy(self.atom(ArrayType(t, (m,)))))
 
-        def turn(j: Var, s: Var) -> list[Atom]:
+        def iteration(j: Var, s: Var) -> list[Atom]:
             def column(x: Var, q: Var) -> list[Atom]:
                 self.pool = [v for v in self.pool if v is not x]
                 self.places = [q, *self.places[:1]]
@@ -216,19 +216,19 @@ class HotAim(Aim):
             self.pool = [v for v in self.pool if v is not s]
             return [self.let(ir.Map(m, (s, columns), self.scope([t, I64], column)))]
 
-        self.let(ir.For(n, (first,), self.scope([I64, first.type], turn)), "l")
+        self.let(ir.For(n, (first,), self.scope([I64, first.type], iteration)), "l")
 
     def hot_turn(self, n: Atom, t: Prim) -> None:
         inits = [self.start(t) for _ in range(self.rng.randint(1, 2))]
 
-        def turn(j: Var, *params: Var) -> list[Atom]:
+        def iteration(j: Var, *params: Var) -> list[Atom]:
             c, here = self.test(j)
             after = [self.op(self.some(["mul", "add"]), p, self.value(j, t))
                      for p in params]  # fmt: skip
             kept = [p if self.chance(0.95) else self.some(params) for p in params]
             return [self.op("select", c, *((x, p) if here else (p, x))) for x, p in zip(after, kept, strict=True)]
 
-        lam = self.scope([I64, *[t for _ in inits]], turn)
+        lam = self.scope([I64, *[t for _ in inits]], iteration)
         self.pool += self.b.emit(ir.For(n, tuple(inits), lam), "l", types=[t for _ in inits])
 
     def hot_hist(self, n: Atom, t: Prim) -> None:
@@ -256,11 +256,11 @@ class HotAim(Aim):
                 self.places = self.places[:-1]
             f = self.plus(t)
             if self.chance(0.4):
-                def turn(j: Var, s: Var) -> list[Atom]:
+                def iteration(j: Var, s: Var) -> list[Atom]:
                     self.pool = [v for v in self.pool if v is not s]
                     return [self.op("add", s, self.hot(j, t, 0, bin_of(self.let(ir.At(bins, (j,), None)))))]
 
-                return [self.let(ir.For(bound, f.neutral, self.scope([I64, t], turn)))]
+                return [self.let(ir.For(bound, f.neutral, self.scope([I64, t], iteration)))]
             lam = self.scope([I64, t, I64], lambda b, x, j: [self.hot(j, t, 0, bin_of(b))])
             values = self.let(ir.Map(n, (bins, xs, terms), lam), "hot")
             return [self.let(ir.folding(n, (values,), f, False), "s")]
