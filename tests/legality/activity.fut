@@ -11,7 +11,7 @@ entry folds [n] (xs: [n]f64) (ys: [n]f64) : [n]f64 =
 entry folds_forward [n] (xs: [n]f64) (ys: [n]f64) : f64 =
   jvp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs ys) in b) xs (map (+ 1) xs)
 
--- Elements that a turn reads and then overwrites.
+-- Elements that an iteration reads and then overwrites.
 entry its_turn [n] (xs: [n]f64) : [n]f64 =
   vjp (\xs -> f64.sum (loop a = copy xs for i < n do a with [i] = f64.sin a[i] * xs[n - 1 - i])) xs 1
 

@@ -13,7 +13,7 @@ entry no_turn [n] (xs: [n]f64) (k: i64) (j: i64) : f64 = loop s = 0 for i < k do
 entry guarded [n] (xs: [n]f64) (j: i64) : f64 =
   loop s = 0 for i < 3 do let x = assert (j >= 0 && j < n) xs[j] in s + x * f64.i64 i
 
--- An array that each turn overwrites.
+-- An array that each iteration overwrites.
 entry anew [n] (xs: [n]i64) (k: i64) : i64 =
   loop s = 0 for i < k do
     let t = replicate (n + 1) k

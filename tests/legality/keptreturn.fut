@@ -1,4 +1,4 @@
--- The array is turned round in each turn: what a turn has read is elsewhere in the end.
+-- The array is turned round in each iteration: what an iteration has read is elsewhere in the end.
 entry turned_round [n] (xs: [n]f64) : [n]f64 =
   vjp (\xs -> f64.sum (loop a = copy xs for i < n - 1 do
                          let v = a[i]

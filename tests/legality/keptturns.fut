@@ -33,7 +33,7 @@ entry between [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
     in map2 (\g e -> g * e) g es
   in (y, g)
 
--- The return sweep has a turn more.
+-- The return sweep has one iteration more.
 entry fewer [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
   let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < last do

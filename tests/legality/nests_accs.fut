@@ -69,7 +69,7 @@ entry hot_or_not [n] (xs: [n]f64) (k: i64) : [n]f64 =
   intrinsics.hist_stream (replicate n 0) (+) 0
     (\(a: *intrinsics.acc ([n]f64)) (i, x) -> put a (i / 2) (x * (if i == k then 2 else 3))) (zip (iota n) xs)
 
--- or the number is each turn's own.
+-- or the number is each iteration's own.
 entry own_hot [n] (xs: [n]f64) (ks: [n]i64) : [n]f64 =
   intrinsics.hist_stream (replicate n 0) (+) 0
     (\(a: *intrinsics.acc ([n]f64)) (i, x, k) -> put a (i / 2) (x * (if i == k then 2 else 0))) (zip3 (iota n) xs ks)

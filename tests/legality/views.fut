@@ -1,4 +1,4 @@
--- Views and index arrays that a turn overwrites are new in each.
+-- Views and index arrays that an iteration overwrites are new in each.
 entry counted [n] (xs: [n]i64): [n][3]i64 =
   map (\x -> let t = iota 3 in t with [x % 3] = x) xs
 entry turned [n] (xs: [n]i64): ([3]i64, i64) =

@@ -1,4 +1,4 @@
--- Loops whose arrays change places in each turn, an odd and an even number of times, from values that are no arrays yet.
+-- Loops whose arrays change places in each iteration, an odd and an even number of times, from values that are no arrays yet.
 -- ==
 -- entry: filled
 -- input { [1.0, 2.0, 3.0] }
