@@ -1,6 +1,4 @@
-"""Loops that are run once more in the forward sweep: first to count, then to save; or of a number of iterations that is
-known.
-"""
+"""Loops that the forward sweep runs twice, first to count, then to save; `while` loops as `for` loops."""
 
 from __future__ import annotations
 
