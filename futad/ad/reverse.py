@@ -38,6 +38,7 @@ from typing import TypeGuard
 
 from futad.ad.activity import propagate
 from futad.ad.emit import add_to_acc, coerce, within
+from futad.ad.history.counts import Counts
 from futad.ad.history.split import Leaf
 from futad.ad.history.stripmine import stripmine
 from futad.ad.inverse.lost_bits import Functions
@@ -145,7 +146,7 @@ class Scope:
 
     `kind` is 'root', 'branch', 'loop', 'map' or 'task' (see Note [Adjoints]); `local` the primal variables bound
     here; `adj` the adjoints of local and of outside variables as far as this scope changed them.  `counts`, of a loop
-    that can save them: how many iterations its `while` loops take, by their first results.
+    that can save them: how many iterations its `while` loops take.
     """
 
     __slots__ = (
@@ -165,7 +166,7 @@ class Scope:
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
         self.points: dict[Var, list[Point]] = {}
         self.widths: ir.Atoms = parent.widths if parent else ()  # of the maps around
-        self.counts: dict[Var, Var] | None = None
+        self.counts: Counts | None = None
         self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:
@@ -228,12 +229,15 @@ class Scope:
 
     def count(self, stm: ir.Stm) -> Var | None:
         """How many iterations a `while` loop takes, if the forward sweep of the loop around it is to say so."""
+        counts = self.saved_counts()
+        return None if counts is None else counts.of(stm)
+
+    def saved_counts(self) -> Counts | None:
+        """What the loop around can save of the numbers of iterations."""
         s: Scope | None = self
         while s is not None and s.kind == "branch":
             s = s.parent
-        if s is None or s.counts is None:
-            return None
-        return s.counts.setdefault(stm.pat[0], Var("iterations", I64))
+        return None if s is None else s.counts
 
     def is_active(self, a: Atom) -> TypeGuard[Var]:
         return type(a) is Var and a in self.ctx.active

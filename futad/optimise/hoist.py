@@ -12,7 +12,7 @@ from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.operator import divisor, may_fail
 from futad.core.scalarops import OPS
-from futad.core.types import I64, ZERO, AccType, Var, shape_of
+from futad.core.types import I64, ONE, ZERO, AccType, Var, shape_of
 from futad.legality import Legality
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
@@ -112,11 +112,15 @@ class _Hoister:
                 return self.ranges.less(ZERO, e.width)
         return False
 
+    def once(self, e: ir.Exp) -> bool:
+        """Whether it is a loop of at most one iteration: nothing is gained before it, and lost if it takes none."""
+        return type(e) is ir.For and self.ranges.at_most(e.bound, ONE)
+
     def extract(self, e: ir.Exp, lam: Lambda) -> tuple[Lambda, list[Stm]]:
         """The scope without the statements that may leave it, and those."""
         if isinstance(e, ir.WithAcc | ir.Derivative | ir.Par):
             return lam, []
-        branch = type(e) is ir.If
+        branch = type(e) is ir.If or self.once(e)
         bound: set[Var] = set(lam.params)
         stay: list[Stm] = []
         out: list[Stm] = []

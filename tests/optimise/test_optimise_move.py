@@ -84,6 +84,13 @@ def test_whole_maps_and_reductions_leave():
                " let t_67: f64 = mul(a_52, s_63)", "t_67"), Map=0, Reduce=0)  # fmt: skip
 
 
+def test_what_may_be_done_once_or_not_at_all_stays():
+    once = "let n_54: i64 = select(c_5, 1i64, 0i64) " + loop("let e_53: f64 = exp(x_3) let f_54: f64 = mul(a_52, e_53)", "f_54", bound="n_54")
+    moved(once, exp=1)
+    q = moved(loop(once.replace("r_50", "g_60").replace("i_51", "i_61").replace("a_52", "b_62").replace("[x_3]", "[a_52]"), "g_60"), exp=1)
+    same_results(q, q, arguments(c=False))
+
+
 def test_read_only_allocations_leave_and_written_ones_stay():
     moved(loop(r"let z_60: [n_1]f64 = replicate([n_1], 2.0f64) let i_67: i64 = mod(i_51, n_1) let e_61: f64 = z_60[i_67]"
                " let t_62: f64 = mul(a_52, e_61)", "t_62"), Replicate=0)  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from futad.ad.history.chains import Element, Elements, Finder
-from futad.ad.history.threads import Log, State, Undoer, logged
+from futad.ad.history.threads import History, Log, State, Undoer, logged
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import REC, Atom, Type, Var
@@ -19,7 +19,7 @@ from futad.core.types import REC, Atom, Type, Var
 Link = Literal["link"]
 
 
-class RecordLog(Log[Link]):
+class RecordLog(Log[Link], History):
     """The end of the list, in both sweeps; what an iteration saves has no place."""
 
     back = (REC,)

@@ -19,7 +19,7 @@ from futad.ad.history.chains import Element, Elements, Finder, Space, runs, slot
 from futad.ad.history.dependence import iterations_of
 from futad.ad.history.points import Points
 from futad.ad.history.threads import Undoer, logged
-from futad.ad.history.update_log import ArrayLog, Key, counting_updates, keys_of, room, totals
+from futad.ad.history.update_log import ArrayLog, Arrays, Key, counting_updates, keys_of, room, totals
 from futad.ad.history.variables import convert, counted
 from futad.ad.inverse import lost_bits
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
@@ -360,11 +360,11 @@ class Saver:
                 totals(self.before, finder, c, self.iterations, indices)
             for k in keys_of(c):
                 now[k], after[k] = self.more(room(self.before, k), "saved")
-        log = ArrayLog(after)
+        log = ArrayLog()
         for c in chains.values():
             self.stms = tuple(logged(log, self.stms, c, (self.index,), now))
         self.results += now.values()
-        undoer = Undoer(finder, log)
+        undoer = Undoer(finder, Arrays(after))
         for q, c in chains.items():
 
             def begin(b: Builder, t: Atom, x: Var, c: list[Element] = c) -> Atom:

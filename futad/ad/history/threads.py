@@ -1,7 +1,8 @@
 """The two sweeps of a chain (`chains.py`), wherever what it saves is held.
 
-A `Log` is some values that statements hand on: the forward sweep adds to them (`logged`), the return sweep reads them
-(`taken_back`).  Branches return them, loops have them as variables; that is here, once for all logs.
+A `Log` is some values that statements hand on, to which the forward sweep adds (`logged`); the return sweep reads what
+became of them, a `History` (`Undoer`).  Branches return these values, loops have them as variables; that is here, once
+for all logs.
 """
 
 from __future__ import annotations
@@ -34,10 +35,7 @@ State = tuple[Atom, ...]
 
 
 class Log(ABC, Generic[Key]):
-    """Where what chains save is held: in the forward sweep as a value for each key, in the return sweep as those of
-    `back`, the types of what it carries from element to element.  `at`: the place of an iteration."""
-
-    back: tuple[Type, ...] = ()
+    """Where the forward sweep puts what chains save: a value for each key.  `at`: the place of an iteration."""
 
     @abstractmethod
     def keys(self, elements: Elements) -> dict[Key, Type]:
@@ -47,21 +45,28 @@ class Log(ABC, Generic[Key]):
     def keep(self, b: Builder, now: dict[Key, Atom], el: Element, at: ir.Atoms, values: Sequence[Atom]) -> None:
         """Save the values of an element (`chains.saved`)."""
 
-    @abstractmethod
-    def read(self, b: Builder, el: Element, at: ir.Atoms, values: Sequence[Var], state: State) -> State:
-        """Bind the values to what was saved."""
-
     def iteration(
         self, now: Mapping[Key, Atom], el: Iterations, at: ir.Atoms
     ) -> Callable[[Builder, Atom], ir.Atoms]:
-        """The places of an inner loop's iterations, in the forward sweep."""
+        """The places of an inner loop's iterations."""
         return lambda b, i: (*at, i)
 
     def left(self, b: Builder, now: dict[Key, Atom], el: Iterations, at: ir.Atoms, count: Atom) -> None:
         """The inner loop has taken so many iterations."""
 
+
+class History(ABC):
+    """Where the return sweep finds what chains save.  `back`: the types of what it carries from element to element;
+    `at`: the place of an iteration."""
+
+    back: tuple[Type, ...] = ()
+
+    @abstractmethod
+    def read(self, b: Builder, el: Element, at: ir.Atoms, values: Sequence[Var], state: State) -> State:
+        """Bind the values to what was saved (`chains.saved`)."""
+
     def iteration_back(self, b: Builder, el: Iterations, at: ir.Atoms) -> Callable[[Builder, Atom], ir.Atoms]:
-        """The places of an inner loop's iterations, in the return sweep."""
+        """The places of an inner loop's iterations."""
         return lambda b, i: (*at, i)
 
 
@@ -145,21 +150,21 @@ def counted(s: ir.Stm) -> tuple[ir.Stm, Var]:
     return ir.Stm((*s.pat, count), ir.While((*e.inits, ZERO), body), s.attrs), count
 
 
-class Undoer(Generic[Key]):
+class Undoer:
     """Emits the code that takes the updates of one iteration back.
 
     What it computes again (an index, a condition) the forward sweep has computed in that iteration, of the same numbers
     and in the same branch: a division fails there or not at all.
     """
 
-    def __init__(self, finder: Finder, log: Log[Key]) -> None:
+    def __init__(self, finder: Finder, history: History) -> None:
         self.finder = finder
-        self.log = log
+        self.history = history
 
     def run(
         self, b: Builder, y: Var, elements: Elements, at: ir.Atoms, env: Mapping[Var, Atom], state: State = ()
     ) -> tuple[Var, State]:
-        """The array before the elements, given the one after them; and the log's values.
+        """The array before the elements, given the one after them; and what the history carries.
 
         `env`: loop indices of the forward code to those of the iteration."""
         for el in reversed(elements):
@@ -193,12 +198,12 @@ class Undoer(Generic[Key]):
         t = el.old.type
         shape = [places.get(n, n) if isinstance(n, Var) else n for n in shape_of(t)]
         old = Var("old", array_of(elem_of(t), *shape))
-        state = self.log.read(b, el, at, [*places.values(), old], state)
+        state = self.history.read(b, el, at, [*places.values(), old], state)
         return self.again(b, {**env, **places}), old, state
 
     def _value(self, b: Builder, el: Element, slot: Slot, at: ir.Atoms, name: str, state: State) -> tuple[Var, State]:
         v = Var(name, slot.type)
-        return v, self.log.read(b, el, at, [v], state)
+        return v, self.history.read(b, el, at, [v], state)
 
     def _branch(
         self, b: Builder, y: Var, el: Branch, e: ir.If, at: ir.Atoms, env: Mapping[Var, Atom], state: State
@@ -212,7 +217,7 @@ class Undoer(Generic[Key]):
         def side(part: Elements) -> ir.Lambda:
             return b.body(lambda c: _flat(self.run(c, y, part, at, env, state)))
 
-        types = [y.type, *self.log.back]
+        types = [y.type, *self.history.back]
         y, *after = b.emit(ir.If(cond, side(el.then), side(el.orelse)), y.name, *["log" for _ in state], types=types)
         return y, tuple(after)
 
@@ -225,16 +230,16 @@ class Undoer(Generic[Key]):
         else:
             assert isinstance(e, ir.For)
             count = self.again(b, env)(e.bound)
-        place = self.log.iteration_back(b, el, at)
+        place = self.history.iteration_back(b, el, at)
 
         def iteration(c: Builder, j: Var, z: Var, *now: Var) -> list[Atom]:
             i = c.op("sub", c.op("sub", count, j), ONE)
             index = {e.body.params[0]: i} if isinstance(e, ir.For) else {}
             return _flat(self.run(c, z, el.body, place(c, i), {**env, **index}, now))
 
-        body = b.lambda_([("j", I64), (y.name, y.type), *[("log", t) for t in self.log.back]], iteration)
+        body = b.lambda_([("j", I64), (y.name, y.type), *[("log", t) for t in self.history.back]], iteration)
         names = [y.name, *["log" for _ in state]]
-        y, *after = b.emit(ir.For(count, (y, *state), body), *names, types=[y.type, *self.log.back])
+        y, *after = b.emit(ir.For(count, (y, *state), body), *names, types=[y.type, *self.history.back])
         return y, tuple(after)
 
     def again(self, b: Builder, known: Mapping[Var, Atom]) -> Callable[[Atom], Atom]:
@@ -264,4 +269,4 @@ def recomputed(b: Builder, finder: Finder, known: Mapping[Var, Atom]) -> Callabl
     return again
 
 
-__all__ = ["Log", "State", "Undoer", "counted", "logged", "recomputed"]
+__all__ = ["History", "Log", "State", "Undoer", "counted", "logged", "recomputed"]

@@ -22,7 +22,7 @@ from futad.ad.history.chains import (
     saved,
     slots,
 )
-from futad.ad.history.threads import Log, State, logged, recomputed
+from futad.ad.history.threads import History, Log, State, logged, recomputed
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
@@ -45,15 +45,9 @@ class Counting(Log[Key]):
         if el.run is not None:
             now[el.run] = b.op("add", now[el.run], b.op("max", count, ZERO), hint="end")
 
-    def read(self, b: Builder, el: Element, at: ir.Atoms, values: Sequence[Var], state: State) -> State:
-        raise NotImplementedError
-
 
 class ArrayLog(Counting):
-    """`held`: the arrays of all slots, in the return sweep."""
-
-    def __init__(self, held: Mapping[Key, Var]) -> None:
-        self.held = held
+    """Counts places, and saves in arrays."""
 
     def keys(self, elements: Elements) -> dict[Key, Type]:
         return {k: k.array() for k in keys_of(elements)}
@@ -78,6 +72,13 @@ class ArrayLog(Counting):
         if el.run is not None:
             now[el.run.base] = b.let(ir.Update(now[el.run.base], at, now[el.run]), "saved")
         super().left(b, now, el, at, count)
+
+
+class Arrays(History):
+    """The arrays of all slots and runs: `held`."""
+
+    def __init__(self, held: Mapping[Key, Var]) -> None:
+        self.held = held
 
     def read(self, b: Builder, el: Element, at: ir.Atoms, values: Sequence[Var], state: State) -> State:
         for k, v in zip(saved(el), values, strict=True):
@@ -181,4 +182,4 @@ def counting_updates(stm: ir.Stm, chains: Mapping[int, Elements]) -> tuple[ir.St
     return ir.Stm((*stm.pat, *[v for vs in out.values() for v in vs]), new, stm.attrs), out
 
 
-__all__ = ["ArrayLog", "Key", "counting_updates", "keys_of", "room", "totals"]
+__all__ = ["ArrayLog", "Arrays", "Key", "counting_updates", "keys_of", "room", "totals"]

@@ -8,12 +8,13 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from futad.ad.activity import loop_flow
 from futad.ad.emit import reexecution
 from futad.ad.history import descent, leaves, rerun
+from futad.ad.history.counts import Counts
 from futad.ad.history.final import noted
 from futad.ad.history.leaves import LEAF
 from futad.ad.history.points import kept as kept_states
@@ -26,7 +27,7 @@ from futad.ad.history.variables import varying
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
-from futad.ad.rules.loop_again import as_for, by_size, count_alone, inner_rooms, reexecute
+from futad.ad.rules.loop_again import as_for, by_size, count_alone, inner_rooms, reexecute, with_count
 from futad.ad.rules.record_loops import loop_with_records
 from futad.ad.rules.records import branch_with_records
 from futad.ad.rules.told import inverse_of, iterations_as_i64, told
@@ -72,7 +73,10 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         return
     sides: list[Scope] = []
     for lam in (e.then, e.orelse):
-        lam = reexecution(lam)
+        names: dict[Var, Var] = {}
+        lam = reexecution(lam, names)
+        if (counts := s.saved_counts()) is not None:
+            counts.copied(names)
         inner = s.child("branch")
         swept = inner.forward(lam.stms)
         for r, y in zip(lam.result, seeds, strict=True):
@@ -102,23 +106,8 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 
 # --- loops, reverse mode ----------------------------------------------------------------------------------
 
-Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun | Cut"]
-
-
-@dataclass(slots=True)
-class Counts:
-    """How many iterations the `while` loops in a loop's body take in each iteration: by their first results in the copy
-    that is executed again, a variable that is to have it; `origins`: these results in the forward sweep.  The arrays
-    that hold it, by these variables."""
-
-    origins: dict[Var, Var]
-    asked: dict[Var, Var] = field(default_factory=dict)
-    arrays: dict[Var, Var] = field(default_factory=dict)
-
-    def save(self, saver: Saver) -> None:
-        """Save those that are asked for."""
-        for p, count in self.asked.items():
-            self.arrays[count] = saver.counts(self.origins[p])
+NoCounts = Literal["no counts"]
+Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun | Cut | NoCounts"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +123,11 @@ class Cut:
 
 def _reverse_iterations(
     s: Scope, bound: Atom, body: ir.Lambda, stm: ir.Stm, save: Save, counts: Counts | None = None
-) -> Cut | None:
+) -> Cut | NoCounts | None:
     """The return sweep of the loop `stm` as `for i < bound`: `body` is a fresh copy whose first parameter is i.
 
     `save(which)` makes the forward sweep save those loop variables and returns the arrays of them; or that the loop is
-    to be cut, and then nothing is done.  `counts`: what it can save beside.
+    to be cut, or that the `counts`, what it can save beside, are not to be saved, and then nothing is done.
     """
     assert isinstance(stm.exp, ir.Loop)
     inits, pat = stm.exp.inits, stm.pat
@@ -150,7 +139,7 @@ def _reverse_iterations(
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")
     if counts is not None:
-        inner.counts = counts.asked
+        inner.counts = counts
     inner.local.update(body.params)
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
     swept = inner.forward(body.stms)
@@ -182,7 +171,7 @@ def _reverse_iterations(
     last_iteration = s.b.op("sub", bound, Const(i.type, 1), hint="last")
     head.add(ir.Stm((i,), ir.Op("sub", (last_iteration, iteration))))
     how = save(which) if which or asked else {}
-    if isinstance(how, Cut):
+    if isinstance(how, Cut | str):
         s.adj.update({v: y for v, y in zip(pat, seeds, strict=True) if y is not None})
         return how
     at = head.convert(I64, i) if which or asked else i
@@ -325,12 +314,23 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(e, ir.For)
     if loop_with_records(s, stm, emitted):
         return
+    free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
+    found = _reverse_for(s, stm, emitted, Counts()) if free else "no counts"
+    if found == "no counts":
+        found = _reverse_for(s, stm, emitted, None)
+    if isinstance(found, Cut):
+        _cut(s, stm, emitted, iterations_as_i64(found.code, e.bound), found)
+
+
+def _reverse_for(s: Scope, stm: ir.Stm, emitted: ir.Stm, counts: Counts | None) -> Cut | NoCounts | None:
+    """`_reverse_iterations` of a `for` loop; `counts`, if they may be saved."""
+    e = stm.exp
+    assert isinstance(e, ir.For)
     kept = _kept(s, stm)
-    counts = Counts({})
-    body = reexecution(e.body, counts.origins)
+    body = reexecution(e.body, None if counts is None else counts.origins)
     rooms = inner_rooms(s, stm, body)
 
-    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
+    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut | NoCounts:
         loop = emitted.exp
         assert isinstance(loop, ir.For)
         plain, grown = by_size(loop, [kept.index(q) for q in which])
@@ -339,6 +339,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         index = head.convert(I64, loop.body.params[0])
         saver = Saver(loop, emitted.pat, head, index, iterations, before, _undo(s, stm, kept))
         ways = saver.ways(plain)
+        if counts is not None and not grown and not counts.pay(ways, loop.variables):
+            return "no counts"
         bounded = _bounded(s, b, stm, which, kept) if ways.saves or grown else None
         if bounded is not None:
             if (cut := _cuts(s, stm, ways, before, b, bounded)) is not None:
@@ -357,7 +359,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             return stack
         second = Counted(grown, ways.uncounted)
         saver.save([k for k in plain if k not in second.chains], ways)
-        counts.save(saver)
+        if counts is not None:
+            counts.save(saver)
         restores = saver.restores
         rounded = [k for k, r in restores.items() if r.returns is not None]
         pat, exp = (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_())
@@ -379,10 +382,7 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
-    free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
-    found = _reverse_iterations(s, e.bound, body, stm, save, counts if free else None)
-    if found is not None:
-        _cut(s, stm, emitted, iterations_as_i64(found.code, e.bound), found)
+    return _reverse_iterations(s, e.bound, body, stm, save, counts)
 
 
 def _with_points(
@@ -483,9 +483,9 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(loop, ir.While)
     limit = bound_of(stm)
     if limit is None and (known := s.count(stm)) is not None:
-        new = ir.Stm(emitted.pat, as_for(loop, known), emitted.attrs)
+        new = ir.Stm(emitted.pat, with_count(loop, known), emitted.attrs)
         s.replace(emitted, [new])
-        _for_vjp(s, ir.Stm(stm.pat, as_for(e, known), stm.attrs), new)
+        _for_vjp(s, ir.Stm(stm.pat, with_count(e, known), stm.attrs), new)
         return
     kept = _kept(s, stm)
     # The forward loop counts its iterations in one more loop variable.
@@ -506,11 +506,16 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     first = ir.Stm((*emitted.pat, count), ir.While(counted_loop.inits, body), emitted.attrs)
     s.replace(emitted, [first])
 
-    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
+    free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
+    counts = Counts() if free else None
+
+    def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut | NoCounts:
         plain, grown = by_size(loop, [kept.index(q) for q in which])
         b = Builder()
         before = Builder()
         ways = ways_of(counted_loop, counted, count, plain, _undo(s, stm, kept), before)
+        if counts is not None and not grown and not counts.pay(ways, loop.variables):
+            return "no counts"
         bounded = _bounded(s, b, stm, which, kept) if grown or ways.saves else None
         if bounded is not None:
             if not grown and (cut := _cuts(s, stm, ways, before, b, bounded)) is not None:
@@ -521,14 +526,16 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             return stack
         before, head = Builder(), Builder()
         restores: dict[int, Restore] = {}
-        new = first
+        new, again = first, counts
         second = Counted(grown, ways.uncounted)
         if limit is not None or not (grown or ways.saves):
             checks(head)
             most = count if limit is None else i64(limit)  # of what is saved, which is nothing without a limit
             saver = Saver(counted_loop, first.pat, head, counted, most, before, _undo(s, stm, kept))
             saver.save([k for k in plain if k not in second.chains], saver.ways(plain))
-            plain = [*second.chains]
+            if counts is not None:
+                counts.save(saver)
+            plain, again = [*second.chains], None
             restores = saver.restores
             exp = ir.While((*counted_loop.inits, *saver.inits), saver.lambda_())
             new = ir.Stm((*first.pat, *saver.pat), exp, emitted.attrs)
@@ -536,13 +543,19 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         s.replace(first, [*before.stms, new])
         if plain or grown:
             undo = _undo(s, stm, kept)
-            restores |= reexecute(s, loop, emitted.pat, count, plain, second, {}, undo, forward_mark(stm))
+            restores |= reexecute(s, loop, emitted.pat, count, plain, second, {}, undo, forward_mark(stm), again)
         return {kept[k]: r for k, r in restores.items()}
 
-    copy = reexecution(e.body)
-    iteration = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
-    found = _reverse_iterations(s, count, iteration, stm, save)
-    if found is not None:
+    def reverse() -> Cut | NoCounts | None:
+        copy = reexecution(e.body, None if counts is None else counts.origins)
+        iteration = ir.Lambda((Var("i", I64), *copy.params), copy.stms, copy.result)
+        return _reverse_iterations(s, count, iteration, stm, save, counts)
+
+    found = reverse()
+    if found == "no counts":
+        counts = None
+        found = reverse()
+    if isinstance(found, Cut):
         s.replace(first, [*count_alone(first, count), first])
         _cut(s, stm, first, count, found)
 

@@ -1,6 +1,4 @@
-"""Loops that are run once more in the forward sweep: first to count, then to save; or of a number of iterations that is
-known.
-"""
+"""Loops that the forward sweep runs twice, first to count, then to save; `while` loops as `for` loops."""
 
 from __future__ import annotations
 
@@ -8,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from futad.ad.emit import reexecution
+from futad.ad.history.counts import Counts
 from futad.ad.history.save import Counted, Grower, Restore, Saver, Undo, counting
 from futad.ad.history.stripmine import NEST
 from futad.ad.history.variables import convert, varying
@@ -19,9 +18,15 @@ if TYPE_CHECKING:
     from futad.ad.reverse import Scope
 
 
-def as_for(loop: ir.Loop, iterations: Atom) -> ir.For:
-    """A copy of the loop as one of that many iterations, its index an i64."""
-    body = reexecution(loop.body)
+def with_count(loop: ir.While, iterations: Atom) -> ir.For:
+    """The loop as one of that many iterations."""
+    body = ir.Lambda((Var("i", I64), *loop.body.params), loop.body.stms, loop.body.result)
+    return ir.For(iterations, loop.inits, body)
+
+
+def as_for(loop: ir.Loop, iterations: Atom, origins: dict[Var, Var] | None = None) -> ir.For:
+    """A copy of the loop as one of that many iterations, its index an i64; `origins` as of `reexecution`."""
+    body = reexecution(loop.body, origins)
     i = Var("i", I64)
     own = body.params[len(body.params) - len(loop.inits) :]
     b = Builder()
@@ -40,16 +45,21 @@ def reexecute(
     rooms: dict[int, Var],
     undo: Undo,
     attrs: tuple[Any, ...],
+    counts: Counts | None = None,
 ) -> dict[int, Restore]:
     """Run the loop a second time to save variables, with the room that the first run has found.
 
-    `attrs`: of that run; `rooms`: arrays to fill, each iteration, with what a loop inside (see `inner_rooms`) counts.
+    `attrs`: of that run; `rooms`: arrays to fill, each iteration, with what a loop inside (see `inner_rooms`) counts;
+    `counts`: what is saved of `while` loops inside.
     """
-    reexecuted = as_for(loop, iterations)
+    origins: dict[Var, Var] = {}
+    reexecuted = as_for(loop, iterations, origins)
     before, head = Builder(), Builder()
     saver = Saver(reexecuted, final, head, reexecuted.body.params[0], iterations, before, undo)
     saver.save(plain, saver.ways(plain), second.counts)
     Grower(saver, second.totals, second.grown)
+    if counts is not None:
+        counts.save(saver, {old: new for new, old in origins.items()})
     if rooms:
         at = next(k for k, x in enumerate(saver.stms) if (NEST,) in x.attrs)
         counted, found = counting(saver.stms[at], list(rooms))
@@ -97,4 +107,4 @@ def by_size(loop: ir.Loop, which: Sequence[int]) -> tuple[list[int], list[int]]:
     return [k for k in which if k not in grown], grown
 
 
-__all__ = ["as_for", "by_size", "count_alone", "inner_rooms", "reexecute"]
+__all__ = ["as_for", "by_size", "count_alone", "inner_rooms", "reexecute", "with_count"]
