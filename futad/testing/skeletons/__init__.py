@@ -16,6 +16,7 @@ from futad.testing.skeletons import (
     onehots,
     physics,
     recurrent,
+    smalls,
     sorting,
     spectral,
     structures,
@@ -25,7 +26,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 
 FAMILIES: dict[str, Callable[[Gen], Program]] = {
     f.__name__: f
-    for module in (inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots)
+    for module in (inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls)
     for f in module.FAMILIES
 }
 
