@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from futad.testing.skeletons.base import Gen, Param, Program
+from futad.testing.skeletons.base import Dim, Gen, Param, Program
 
 # s: a scalar, v: [D]t, m: [D][D]t, p: {at: [D]t, w: t}, and n of them: S, V, M, P; W: [D][n]t.
 MANY = {"s": "S", "v": "V", "m": "M", "p": "P"}
@@ -307,7 +307,7 @@ def of_shape@ (s: shape@) (p: point@) : point@ = match s
 """
     params = [Param("xs", ("n",)), Param("is", ("n",), "n")]
     env = _Env({"S": ["xs"]})
-    for name, kind, shape in (("c", "s", ()), ("v0", "v", (d,)), ("m0", "m", (d, d)), ("v9", "V", ("n", d)), ("m9", "M", ("n", d, d)), ("w9", "W", (d, "n"))):
+    for name, kind, shape in (("c", "s", ()), ("one", "v", (d,)), ("frame", "m", (d, d)), ("all", "V", ("n", d)), ("frames", "M", ("n", d, d)), ("columns", "W", (d, "n"))):
         if g.p(0.55) or kind in "vV":
             params.append(Param(name, shape))
             env = env.plus(kind, name)
@@ -319,7 +319,7 @@ def of_shape@ (s: shape@) (p: point@) : point@ = match s
         text += f"  let {x} : {y.type(kind)} = {y.of(kind, env, g.c(2, 3, 3, 4))} in\n"
         env = env.plus(kind, x)
         made.append((x, kind))
-    shapes = {"s": (), "v": (d,), "m": (d, d), "S": ("n",), "V": ("n", d), "M": ("n", d, d), "W": (d, "n")}
+    shapes: dict[str, tuple[Dim, ...]] = {"s": (), "v": (d,), "m": (d, d), "S": ("n",), "V": ("n", d), "M": ("n", d, d), "W": (d, "n")}
     outs = [(f"{x}.at" if kind == "p" else x, shapes["v" if kind == "p" else kind]) for x, kind in made]
     outs = outs[-1:] if g.p(0.5) else outs[-3:]
     names = ["point", "shape", "unit", "dot", "apply", "times", "squashed", "of_shape"]
