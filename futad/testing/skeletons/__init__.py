@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from futad.testing.skeletons import (
     dynamic,
+    gradients,
     inplace,
     integers,
     learning,
@@ -28,7 +29,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
-    integers, views,
+    integers, views, gradients,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 

@@ -104,6 +104,10 @@ class _Typed:
         """Something that can be indexed."""
         return self.of(kind, e, depth)
 
+    def apart(self, array: str, value: str) -> str:
+        """The value for a place of the array, copied if it may lie in it."""
+        return f"(copy {value})" if array in value or self.g.p(0.3) else value
+
     def body(self, kind: str, e: _Env, depth: int) -> str:
         """Perhaps some variables first."""
         text = ""
@@ -199,7 +203,7 @@ class _Typed:
             inner = e.plus("m", u).counting(near=j)
             if g.p(0.5):
                 start = f"copy {self.of('m', e, down)}"
-                step = g.c(f"{u} with [{self.near(inner)}] = {self.of('v', inner, down)}", f"{u} with [:, {self.near(inner)}] = copy {self.of('v', inner, down)}",
+                step = g.c(f"{u} with [{self.near(inner)}] = {self.apart(u, self.of('v', inner, down))}", f"{u} with [:, {self.near(inner)}] = {self.apart(u, self.of('v', inner, down))}",
                            f"{u} with [{self.near(inner)}, {self.near(inner)}] = {self.of('s', inner, down)}")  # fmt: skip
                 return f"loop ({u}: *[{d}][{d}]t) = {start} for {j} < {g.c(2, d)} do {step}"
             return f"loop ({u}: [{d}][{d}]t) = {self.of('m', e, down)} for {j} < {g.c(2, 3)} do map (map small) {self.of('m', inner, down)}"
@@ -260,11 +264,11 @@ class _Typed:
             head, first = g.counted(i, "n")
             place = self.far(inner)
             value = self.of(kind, inner, down)
-            step = f"{a} with [{place}] = {g.c(value, f'copy {value}' if kind != 's' else value)}"
+            step = f"{a} with [{place}] = {value if kind == 's' else self.apart(a, value)}"
             if kind == "v" and g.p(0.3):
                 step = f"{a} with [{place}, {self.near(inner)}] = {self.of('s', inner, down)}"
             if kind == "m" and g.p(0.5):
-                step = g.c(f"{a} with [{place}, {self.near(inner)}] = {self.of('v', inner, down)}", f"{a} with [{place}, :, {self.near(inner)}] = {self.of('v', inner, down)}")
+                step = f"{a} with [{place}, {g.c('', ':, ')}{self.near(inner)}] = {self.apart(a, self.of('v', inner, down))}"
             return f"loop ({a}: *{self.type(MANY[kind])}) = copy {self.of(MANY[kind], e, down)} {head} {first}{step}"
         if k == 7:
             op, zero = {"s": ("(+)", "0"), "v": ("(map2 (+))", f"(replicate {d} 0)"), "m": ("times", "unit"), "p": ("", "")}[kind]
