@@ -5,7 +5,9 @@ Note [Origins]
 Each array variable that a statement computes gets the time at which it was bound; whatever reads it later says so, and
 memory that was written since then has been overwritten.  What only looks at another array (a row, a slice, a
 transposition, a copy that shares memory) reads what that array is, from the time when that was bound.  A loop's
-variables get the time at which each iteration begins.
+variables get the time at which each iteration begins.  A copy that lowering makes for itself is what it is of from the
+time of the copy (`materialise`), and memory of no known time gets it when a variable is said to lie there (`Dated`): no
+part of lowering can read a variable without.
 
 Note [Claims]
 ~~~~~~~~~~~~~
@@ -55,6 +57,17 @@ def looks(e: core.Exp) -> bool:
     return bool(e.views()) or isinstance(e, core.Replicate)
 
 
+class Dated(dict[Var, Value]):
+    """The values of variables: one in memory of no known time is as it is when the variable gets it."""
+
+    def __init__(self, lowering: Watching) -> None:
+        super().__init__()
+        self.lowering = lowering
+
+    def __setitem__(self, var: Var, value: Value) -> None:
+        super().__setitem__(var, self.lowering.with_time(var, value))
+
+
 class Watching(Lowerer):
     """A lowering whose statements say what checked execution needs."""
 
@@ -89,6 +102,22 @@ class Watching(Lowerer):
         return super().function(fun, local, in_frame)
 
     # -- memory
+
+    def reset(self) -> None:
+        super().reset()
+        self.env = Dated(self)
+
+    def materialise(self, v: View, destination: Destination = None, *, heap: bool = False) -> View:
+        """A copy that lowering makes for itself is what the array is, from now on."""
+        made = super().materialise(v, destination, heap=heap)
+        if not self.watched or not isinstance(made.base, Mem):
+            return made
+        outer = self.binding
+        if isinstance(v.base, Mem) and v.base.origin is not None:
+            self.binding = v.base.origin.binding
+        made = self.dated_view(made)
+        self.binding = outer
+        return made
 
     def move(self, v: View, destination: Destination) -> View:
         outer, self.moved = self.moved, v
@@ -133,22 +162,29 @@ class Watching(Lowerer):
 
     # -- origins
 
-    def dated(self, var: Var, value: Value) -> Value:
+    def dated(self, value: Value) -> Value:
         """The array as it is now."""
-        if not self.watched or not isinstance(value, View) or not isinstance(value.base, Mem):
+        return self.dated_view(value) if self.watched and isinstance(value, View) else value
+
+    def dated_view(self, value: View) -> View:
+        if not isinstance(value.base, Mem):
             return value
         limit = self.name("time")
         self.emit(ir.Decl(limit, U64, Now(), mutable=True))
         return replace(value, base=replace(value.base, origin=ir.Origin(self.binding, limit)))
 
-    def bind(self, var: Var, value: Value) -> None:
+    def with_time(self, var: Var, value: Value) -> Value:
+        """The variable's value, which is as it is now unless it is known since when."""
         if self.watched and isinstance(value, View) and isinstance(value.base, Mem) and value.base.origin is None:
             outer, what = self.binding, self.bindings[self.binding].what
             if what != ARGUMENT:
                 self.binding = self.number(var, f"a variable of {what}")
-            value = self.dated(var, value)
+            value = self.dated(value)
             self.binding = outer
-        super().bind(var, value)
+        return value
+
+    def bind(self, var: Var, value: Value) -> None:
+        super().bind(var, self.with_time(var, value))
 
     def define(self, var: Var, value: Value, e: core.Exp) -> None:
         shared = looks(e)
@@ -158,7 +194,7 @@ class Watching(Lowerer):
             outer = self.binding
             if var in self.several:
                 self.binding = self.number(var, self.bindings[outer].what)
-            value = self.dated(var, value)
+            value = self.dated(value)
             self.binding = outer
         super().define(var, value, e)
 

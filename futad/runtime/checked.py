@@ -219,6 +219,10 @@ class CheckedRuntime(Runtime):
             # A loop's next value, in its place already when room for it was had there.
             self.checked.range(to, nbytes)[:] = self.before[1][:nbytes]
 
+    def post(self) -> None:
+        """What failed is raised here: results that it has not written are not read."""
+        self.hear(super().post())
+
     def now(self) -> int:
         """The time; whatever is written from here on is later."""
         self.checked.time += 1

@@ -15,7 +15,7 @@ from futad import checks, legality
 from futad.core import ir as core
 from futad.core.interp import Interpreter
 from futad.core.types import ArrayType
-from futad.errors import BoundsError, CheckFailure, InternalError
+from futad.errors import AssertionFailed, BoundsError, CheckFailure, InternalError
 from futad.flatten.lower import DeviceLowerer
 from futad.imp import elements, ir, outline, records
 from futad.imp.dispatch import HANDLERS
@@ -327,6 +327,9 @@ def test_failures_of_the_program_are_what_they_were(backend):
     with pytest.raises(BoundsError, match="index 3 is out of bounds for an array of size 3"):
         program.main(np.ones(3), np.array([0, 3, 1]))
     np.testing.assert_array_equal(program.main(np.ones(3), np.array([0, 2, 1])), np.ones(3))
+    nothing = checked("entry main (xs: []i32): []i32 = map ??? xs", backend)
+    with pytest.raises(AssertionFailed, match="Reached a hole"):
+        nothing.main(np.ones(1, np.int32))
 
 
 SHARED_OUT = """entry main [n] (is: [n]i64) (xs: [n]f64) (ms: [n][8]f64): ([5]f64, [n]f64, [n]f64, f64) =

@@ -10,24 +10,28 @@ from collections.abc import Callable
 
 from futad.testing.skeletons import (
     dynamic,
+    gradients,
     inplace,
+    integers,
     learning,
     matrices,
     onehots,
     physics,
     recurrent,
+    smalls,
     sorting,
     spectral,
     structures,
+    views,
     wrap,
 )
 from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 
-FAMILIES: dict[str, Callable[[Gen], Program]] = {
-    f.__name__: f
-    for module in (inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots)
-    for f in module.FAMILIES
-}
+_FILES = (
+    inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
+    integers, views, gradients,
+)  # fmt: skip
+FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 
 
 def program(family: str, seed: int) -> Program:
