@@ -153,8 +153,9 @@ def _as_it_was(body: list[Stmt], before: Before) -> list[Stmt]:
 
 
 def _written_out(made: list[Stmt], loop: ir.For) -> bool:
-    """Whether a loop had loops inside, and what was made of it has none."""
-    return _loops(loop.body) and not any(_loops(s.body) for s in made if isinstance(s, ir.For))
+    """Whether a loop had loops inside, and what was made of it is one loop with none."""
+    loops = [s for s in statements(made) if isinstance(s, ir.For | ir.VectorisedFor | ir.While)]
+    return _loops(loop.body) and len(loops) == 1 and isinstance(loops[0], ir.For)
 
 
 def _loops(body: list[Stmt]) -> bool:
