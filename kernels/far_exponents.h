@@ -1,8 +1,8 @@
 /* Exponentials in vector lanes of numbers far below zero, as where a mask is a large negative number or -inf.
  *
- * glibc's vector functions compute the lanes with arguments out of their range one by one, by the scalar function: five
- * to ten times the time of the whole vector.  Below -746, for floats below -104, the result is zero: exp(-745.14) is half
- * of the least subnormal double, exp(-103.98) that of floats.  These lanes are computed for 0, and cleared.
+ * glibc's vector functions compute the lanes with arguments out of their range one by one, by the scalar function, which
+ * takes several times as long as the whole vector.  Below -746, for floats below -104, the result is zero: exp(-745.14)
+ * is half of the least subnormal double, exp(-103.98) that of floats.  These lanes are computed for 0, and cleared.
  *
  * GCC would make one branch of a choice before a call and of one after it, which has no vectors.  So loops call a
  * function `futad_exp`, whose vector variants are here; by itself it is `exp`.

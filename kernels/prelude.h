@@ -71,6 +71,9 @@ typedef _Float16 futad_f16;
 #elif FUTAD_GCC_VECTORS && FUTAD_EXPONENTIALS
 #include "far_exponents.h"
 #endif
+#if FUTAD_GCC_VECTORS && FUTAD_TANHS && defined(__AVX2__) && defined(__FMA__)
+#include "vector_tanh.h"
+#endif
 
 /* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */
 double lgamma_r(double, int *);

@@ -116,6 +116,8 @@ class CEmitter(Emitter):
             self.function(f)
         if any("futad_exp_f" in line for line in self.lines):
             self.lines.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
+        if any("futad_tanh_f64" in line for line in self.lines):
+            self.lines.insert(0, "#define FUTAD_TANHS 1")  # see kernels/vector_tanh.h
         return "\n".join(self.lines) + "\n"
 
     def runtime(self) -> tuple[str, str]:

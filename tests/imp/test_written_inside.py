@@ -47,11 +47,16 @@ PROGRAMS = {
 }
 LENGTHS = "entry main [n] (x: [n][{d}]f64): [n]f64 = map (\\p -> f64.sqrt (f64.sum (map (** 2) p))) x"
 
+KERNEL = """
+entry main {sizes} (x: [n][{d}]f64): [n][n]f64 =
+  map (\\p -> map (\\q -> f64.exp (-f64.sum (map2 (\\a b -> (a - b) ** 2) p q))) x) x
+"""
 
-def fires(text: str) -> int:
+
+def fires(text: str, name: str = "inner-loops-written-out") -> int:
     with counting() as counts:
         CBackend(compile_program(compile_text(text), target=C))
-    return counts["inner-loops-written-out"]
+    return counts[name]
 
 
 @pytest.mark.slow
@@ -76,6 +81,11 @@ def test_results_are_those_of_the_loops(name: str) -> None:
 def test_loops_of_few_iterations_alone(d: int | str, fires_so: int) -> None:
     text = LENGTHS.format(d=d)
     assert fires(text.replace("[n] (x", "[n][m] (x") if d == "m" else text) == fires_so
+
+
+@pytest.mark.parametrize(("d", "sizes", "short"), [("d", "[n][d]", 2), ("3", "[n]", 0)])
+def test_loops_of_lanes_inside_are_not_written_out(d: str, sizes: str, short: int) -> None:
+    assert fires(KERNEL.format(d=d, sizes=sizes), "short-inner-loops") == short
 
 
 i, n = Ref("i", I64), Ref("n", I64)

@@ -35,6 +35,16 @@ CASES = {
     "sub-zero": ("f64", "let t_9: f64 = sub(x_1, 0.0f64)", "t_9", "", "x_1"),
     "div-one": ("f64", "let t_9: f64 = div(x_1, 1.0f64)", "t_9", "", "x_1"),
     "pow-two": ("f64", "let t_9: f64 = pow(x_1, 2.0f64)", "t_9", "let t_9: f64 = mul(x_1, x_1)", "t_9"),
+    "pow-three": (
+        "f64", "let t_9: f64 = pow(x_1, 3.0f64)", "t_9",
+        "let t_9: f64 = mul(x_1, x_1) let u_8: f64 = mul(t_9, x_1)", "u_8"),
+    "pow-five-int": (
+        "i32", "let t_9: i32 = pow(x_1, 5i32)", "t_9",
+        "let t_9: i32 = mul(x_1, x_1) let u_8: i32 = mul(t_9, t_9) let v_7: i32 = mul(u_8, x_1)", "v_7"),
+    "pow-minus-two-int-stays": ("i64", "let t_9: i64 = pow(x_1, -2i64)", "t_9", "let t_9: i64 = pow(x_1, -2i64)", "t_9"),
+    "pow-minus-one": ("f64", "let t_9: f64 = pow(x_1, -1.0f64)", "t_9", "let t_9: f64 = div(1.0f64, x_1)", "t_9"),
+    "pow-nine-stays": ("f64", "let t_9: f64 = pow(x_1, 9.0f64)", "t_9", "let t_9: f64 = pow(x_1, 9.0f64)", "t_9"),
+    "pow-third-stays": ("f64", "let t_9: f64 = pow(x_1, 0.25f64)", "t_9", "let t_9: f64 = pow(x_1, 0.25f64)", "t_9"),
     "mod-one": ("i64", "let t_9: i64 = mod(x_1, 1i64)", "t_9", "", "0i64"),
     "zero-minus-int": ("i64", "let t_9: i64 = sub(0i64, x_1)", "t_9", "let t_9: i64 = neg(x_1)", "t_9"),
     "zero-minus-float-stays": ("f64", "let t_9: f64 = sub(0.0f64, x_1)", "t_9", "let t_9: f64 = sub(0.0f64, x_1)", "t_9"),

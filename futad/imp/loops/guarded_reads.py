@@ -28,7 +28,7 @@ from futad.legality import Legality
 LEGAL = Legality(
     "guarded-reads",
     "a map with branches that read memory runs in lanes, each of which reads what its side of the branch does",
-    worth="the loss of connectionist temporal classification 6.4 to 3.5 ms, its gradient 20 to 12",
+    worth="maps whose branches read a neighbour that is there, as dynamic programs have them, run in vector lanes",
 )
 READ_THERE = LEGAL.condition("read where taken", "the side not taken reads out of range")
 CHECKED_THERE = LEGAL.condition("checked where taken", "the side not taken fails")
@@ -38,7 +38,7 @@ DIVIDES_NOT = LEGAL.condition("no division but by constants", "the side not take
 STAGED = Transformation(
     "staged-reads",
     "reads in branches for which vectors have no masks are made before, into buffers",
-    worth="a pair HMM in log space 2.8 to 1.4 ms",
+    worth="maps whose branches read what no mask allows run in vector lanes for the rest",
 )
 
 BLOCK = 128  # iterations whose reads are in buffers
