@@ -59,6 +59,25 @@ def inner_width(lo: DeviceLowerer, grid: Grid) -> Expr | None:
     return ir.Scalar("max", (known, num(grid.least)), I64, I64) if grid.least else known
 
 
+def nest_width(lo: DeviceLowerer, body: core.Lambda, inner: Expr) -> Expr:
+    """How many points the widest nest in a body has whose sizes are known outside, or `inner` of what is no nest."""
+    inside = {v for s in core.statements(body.stms) for v in (*s.pat, *[p for f in s.exp.lambdas() for p in f.params])}
+    inside.update(body.params)
+    widest, seen = inner, set[tuple[Atom, ...]]()
+    todo = list(body.stms)
+    while todo:
+        e = todo.pop().exp
+        if isinstance(e, core.Control):
+            todo += [s for f in e.lambdas() for s in f.stms]
+        if not isinstance(e, core.Map):
+            continue
+        sizes = (e.width, *[m.width for m in levels_of(e.lam).maps])
+        if len(sizes) > 1 and sizes not in seen and inside.isdisjoint(sizes):
+            seen.add(sizes)
+            widest = ir.Scalar("max", (widest, ir.product([lo.expr(a) for a in sizes])), I64, I64)
+    return widest
+
+
 def _point(lo: DeviceLowerer, n: SoacLoop, levels: Nest, index: Sequence[Expr]) -> None:
     """Lower one point of the nest's space."""
     for stm, i in zip(levels.inner, index[1:], strict=True):
@@ -207,6 +226,11 @@ class _Versions:
         """Launch a kernel of whose points each is done by a block, or by a warp."""
         lo = self.lo
         made = lo.launch(body, "block", self.total, f"{what}, inner parts by the block", inner)
+        if (widest := nest_width(lo, self.levels.body, inner)) is not inner:
+            # Few points leave processors idle: then a block has a thread for each point of the nests inside.
+            last = lo.out.pop()
+            few: list[ir.Stmt] = [kir.Launch(made, self.total, widest)]
+            lo.out.append(ir.If(condition("points < ENOUGH_TILES", self.quantities), few, [last]))
         if warp is None:
             return
         by_block = lo.out.pop()  # what comes before it, the sizes of memory, is for both

@@ -72,6 +72,20 @@ entry seen [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64) =
     let g = mm xs[i] w
     in (map2 (map2 (\x y -> f64.sin (x + y))) p q, map2 (map2 (+)) q (mm (transpose g) xs[i]))
 
+-- Iterations have another dimension's parts, in another order.
+entry backwards [n][m] (xs: [m][n][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64) =
+  loop (p, q) = (w, w) for i < n do
+    let x = reverse xs[:, i]
+    let p = map2 (map2 (\x y -> f64.sin (x + y))) p (mm x w)
+    in (p, map2 (map2 (+)) q (mm (transpose p) x))
+
+-- A sum of products of what is carried, and of itself.
+entry self [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64) =
+  let w = map (map (\x -> f64.sin x / 9)) w
+  in loop (p, q) = (w, w) for i < n do
+    let p = map2 (map2 (\x y -> f64.sin (x + y))) p (mm xs[i] w)
+    in (p, map2 (map2 (+)) q (mm q p))
+
 def put [n] (a: *intrinsics.acc ([n]f64)) (i: i64) (v: f64) : *intrinsics.acc ([n]f64) = intrinsics.acc_write a i v
 
 entry twice [n] (is: [n]i64) : [3]f64 =
