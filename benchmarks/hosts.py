@@ -1,7 +1,9 @@
 """What a call costs in another framework, and how soon a second process runs: python benchmarks/hosts.py
 
-    --torch     futad.torch beside PyTorch's own functions: an empty `autograd.Function` of as many tensors, and futad
-                without PyTorch; calls, and calls with their gradient
+    --torch     futad.torch beside an empty `autograd.Function` of as many tensors, which saves its arguments and whose
+                results and adjoints are memory without values, and beside futad without PyTorch (the entry, and its
+                `vjp` on components); calls, and calls with their gradient (`torch.autograd.grad`).  The overhead is the
+                time in PyTorch less that without
     --jax       futad.jax beside the same written in JAX, both jitted, and futad without JAX; calls, and calls with
                 their gradient
     --start     a pickled gradient in a process of its own, its code in the cache: CPU time until it has run
@@ -39,8 +41,9 @@ print(time.process_time(), time.process_time() - begin)
 """
 
 
-def least(calls: list[Callable[[], Any]], batches: int = 40, size: int = 250) -> list[float]:
-    """Microseconds a call of each, in turns."""
+def least(calls: list[Callable[[], Any]], batches: int = 600, size: int = 15) -> list[float]:
+    """Microseconds a call of each, in turns.  Batches take a millisecond or two, less than the time for which a busy
+    machine lets a process run."""
     best = [float("inf")] * len(calls)
     for call in calls:
         for _ in range(20):

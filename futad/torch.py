@@ -143,17 +143,21 @@ class _Call:
 
     def apply(self, leaves: Sequence[Any]) -> Any:
         """A tensor, or a tuple of them; seen by autograd."""
+        if any(map(_in_batch, leaves)):
+            return self._of_batch(leaves, _Call.apply)
         return _Transformed.apply(self, *leaves) if _transforming() else self.plain(*leaves)
 
     def run(self, leaves: Sequence[Any]) -> Any:
         """The same, not seen by autograd."""
-        if self._library is not None and (bound := self._bind(leaves)) is not None:
+        if self._library is not None and (bound := self._bound(leaves)) is not None:
             core, _ = bound
             try:
                 arrays = self._library.run_at(self._symbol, core)
             except (Error, MemoryError) as e:
                 raise self.f.executable.explained(e) from None
             return from_numpy(arrays[0]) if len(arrays) == 1 else tuple([from_numpy(y) for y in arrays])
+        if any(map(_in_batch, leaves)):
+            return self._of_batch(leaves, _Call.run)
         given = []
         for k, (x, (dtype, rank, number)) in enumerate(zip(leaves, self._expected, strict=True)):
             if isinstance(x, torch.Tensor) and x.dtype is dtype and x.ndim == rank and _here(x):
@@ -166,6 +170,25 @@ class _Call:
         if self._bind is not None:
             self._library = self.f.executable.at_once()
         return made[0] if len(made) == 1 else tuple(made)
+
+    def _bound(self, leaves: Sequence[Any]) -> Any:
+        try:
+            return self._bind(leaves)
+        except RuntimeError:  # a tensor without memory
+            return None
+
+    def _of_batch(self, leaves: Sequence[Any], how: _How) -> Any:
+        """A call in `torch.autograd.grad(..., is_grads_batched=True)`, whose batches are none of torch.func."""
+        level = torch._C._vmapmode_increment_nesting() - 1
+        torch._C._vmapmode_decrement_nesting()
+        dims = [0 if _in_batch(x) else None for x in leaves]
+        given = [torch._remove_batch_dim(x, level, 0, 0) if d == 0 else x for x, d in zip(leaves, dims, strict=True)]
+        size = next(len(x) for x, d in zip(given, dims, strict=True) if d == 0)
+        other, moved = self.batched(dims, given, size)
+        made = how(other, moved)
+        if isinstance(made, tuple):
+            return tuple([torch._add_batch_dim(y, 0, level) for y in made])
+        return torch._add_batch_dim(made, 0, level)
 
     def _tensor(self, y: Any) -> torch.Tensor:
         if type(y) is np.ndarray:
@@ -269,11 +292,18 @@ def _here(x: torch.Tensor) -> bool:
     return x.is_cpu and x.layout is torch.strided and not x.is_neg()
 
 
+def _in_batch(x: Any) -> bool:
+    """Whether a tensor stands for a batch that is none of torch.func."""
+    return isinstance(x, torch.Tensor) and bool(torch._C._functorch.is_legacy_batchedtensor(x))
+
+
 def _binder(f: Function) -> Any:
     """The function from components that are as they are needed to core arguments, arrays by their addresses, with what
     must live until the call is over; None if `_Call.run` has to convert or to explain, as `fast_arguments.Plan`."""
     s = f.signature
     if type(f) is not Function or any(f.entry.unique) or any(leaf.elem not in _DTYPES for leaf in s.params):
+        return None
+    if s.witnesses:  # the results bring sizes along
         return None
     values: dict[str, Any] = {"Tensor": torch.Tensor, "Parameter": torch.nn.Parameter, "strided": torch.strided}
     names = [f"a{k}" for k in range(len(s.params))]

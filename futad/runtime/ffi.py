@@ -13,7 +13,7 @@ import sys
 import threading
 import weakref
 from collections import Counter, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -100,16 +100,13 @@ class _Frame:
         self.results = [(t.dtype, rank, n) for (t, rank), n in zip(f.results, numbers, strict=True)]
         self.alone = [n.reshape(()) for n in numbers]  # as arrays of rank 0
         self.single = numbers[0] if len(numbers) == 1 and not f.results[0][1] else None  # all there is is a number
+        self.views: list[tuple[list[int], np.ndarray[Any, Any] | None]] = [([], None)] * len(f.results)
         scalars = np.zeros(max(1, len(f.params)), np.int64)
         self.scalars: list[Any] = []  # arrays of one element
         for i, (_, elem, _) in enumerate(f.params):
             self.scalars.append(scalars[i : i + 1].view(elem.dtype))
             self.pointers[i] = self.scalars[-1].ctypes.data
-        # Where `fill_at` puts each argument: views, which are written in less time than arrays of NumPy.
-        self.places = [
-            (self.pointers, i) if rank else (memoryview(of), 0)
-            for i, ((_, rank), of) in enumerate(zip(self.kinds, self.scalars, strict=True))
-        ]
+        self._filler: Callable[[Sequence[Any]], None] | None = None
 
     def fill(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Put the arguments in; they and what is returned must live until the call is over."""
@@ -130,8 +127,44 @@ class _Frame:
 
     def fill_at(self, args: Sequence[Any]) -> None:
         """As `fill`, arrays being given by their addresses."""
-        for (view, i), a in zip(self.places, args, strict=True):
-            view[i] = a
+        if self._filler is None:
+            self._filler = self._fills_at()
+        self._filler(args)
+
+    def _fills_at(self) -> Callable[[Sequence[Any]], None]:
+        """One assignment to views, which are written in less time than arrays of NumPy."""
+        views: dict[str, Any] = {"pointers": self.pointers}
+        views |= {f"number{i}": memoryview(of) for i, of in enumerate(self.scalars)}
+        places = [f"pointers[{i}]" if rank else f"number{i}[0]" for i, (_, rank) in enumerate(self.kinds)]
+        exec(f"def fill(args): [{', '.join(places)}] = args", views)
+        made: Callable[[Sequence[Any]], None] = views["fill"]
+        return made
+
+    def told(self) -> list[list[int]]:
+        """The words of each result."""
+        words: list[list[int]] = self.raw.tolist()
+        return words if self.results else []
+
+    def array(self, i: int, context: _Context, words: list[int]) -> np.ndarray[Any, Any]:
+        """An array among the results.  Where it lies as that of the call before, it is a copy of the same view: calls
+        on small arrays are short, and NumPy copies in less time than it takes to say where from."""
+        known, view = self.views[i]
+        if words == known:
+            if view is not None:
+                return view.copy()
+            self.views[i] = words, self._view(i, words)
+        else:
+            self.views[i] = words, None
+        dtype, rank, _ = self.results[i]
+        return _array(context, dtype, words[0], words[1], tuple(words[2 : 2 + rank]))
+
+    def _view(self, i: int, words: list[int]) -> np.ndarray[Any, Any] | None:
+        """The memory of a small result as an array; nothing is read of it where a later result lies elsewhere."""
+        dtype, rank, _ = self.results[i]
+        shape = tuple(words[2 : 2 + rank])
+        if not 0 < (count := math.prod(shape) * dtype.itemsize) <= COPY_LIMIT:
+            return None
+        return np.frombuffer(memoryview((ctypes.c_char * count).from_address(words[0])), dtype).reshape(shape)
 
 
 def _in_object(x: np.ndarray[Any, Any]) -> int:
@@ -313,8 +346,8 @@ class CLibrary:
             if frame.single is not None:
                 return seconds, [frame.single[0]]
             return seconds, [
-                _array(context, dtype, words[0], words[1], tuple(words[2 : 2 + rank])) if rank else number[0]
-                for (dtype, rank, number), words in zip(frame.results, frame.raw.tolist(), strict=False)
+                frame.array(i, context, words) if frame.results[i][1] else frame.results[i][2][0]
+                for i, words in enumerate(frame.told())
             ]
 
     def run_into(self, name: str, args: Sequence[Any], outs: Sequence[np.ndarray[Any, Any] | None]) -> None:
@@ -344,8 +377,8 @@ class CLibrary:
             if frame.single is not None:
                 return [frame.alone[0].copy()]
             return [
-                _array(context, dtype, words[0], words[1], tuple(words[2 : 2 + rank])) if rank else number.copy()
-                for (dtype, rank, _), number, words in zip(frame.results, frame.alone, frame.raw.tolist(), strict=False)
+                frame.array(i, context, words) if frame.results[i][1] else frame.alone[i].copy()
+                for i, words in enumerate(frame.told())
             ]
 
     def _call(self, name: str, args: Sequence[Any]) -> tuple[_Context, _Frame, float]:

@@ -135,6 +135,20 @@ def test_arguments_are_never_changed_and_results_are_the_callers_own(prog):
     assert prog.set(frozen, 0).tolist() == [0, 1, 2, 3]
 
 
+def test_results_of_many_calls_are_apart(prog):
+    sizes = [3, 3, 3, 2, 2, 2, 0, 0, 3, 20000, 20000, 3, 3]  # what lies where it lay before is copied in another way
+    made = [prog.scale(float(i), np.arange(float(n))) for i, n in enumerate(sizes)]
+    for i, (y, n) in enumerate(zip(made, sizes, strict=True)):
+        np.testing.assert_array_equal(y, i * np.arange(float(n)))
+        y[:] = -1.0
+    xs = np.arange(4.0)
+    for i in range(4):
+        xs[0] = i
+        a, b = prog.same(xs)
+        assert a.tolist() == b.tolist() == xs.tolist()
+        a[1] = 9.0
+
+
 def test_narrow_types_wrap_and_round(prog):
     x, y = prog.small(100, 0.1)
     assert x == -56 and x.dtype == np.int8 and y == np.float16(0.1) * 2 and y.dtype == np.float16

@@ -177,6 +177,32 @@ def test_batches_of_torch_func(prog: Program) -> None:
         torch.func.vmap(futad.torch.function(prog.positive))(xs)
 
 
+@pytest.mark.parametrize("mode", ["reverse-mode", "forward-mode"])
+def test_batches_of_cotangents_and_tangents(prog: Program, mode: str) -> None:
+    layer, many, w, x = futad.torch.function(prog.layer), futad.torch.function(prog.many), randn(3, 4), randn(4, seed=1)
+    for f, own in (
+        (lambda x: layer(w, x), lambda x: torch.tanh(w @ x)),
+        (lambda x: many(x, 3).s, torch.sin),
+    ):
+        mine, theirs = [torch.autograd.functional.jacobian(g, x, vectorize=True, strategy=mode) for g in (f, own)]
+        torch.testing.assert_close(mine, theirs)
+    y, z = layer(w, x), torch.tanh(w @ x)
+    bars = randn(5, 3, grad=False, seed=2)
+    found = [torch.autograd.grad(v, (w, x), bars, is_grads_batched=True, create_graph=True) for v in (y, z)]
+    torch.testing.assert_close(*found)
+    torch.testing.assert_close(*[torch.autograd.grad(f[0].square().sum(), x) for f in found])
+
+
+def test_results_whose_sizes_are_found_by_running(prog: Program) -> None:
+    positive = futad.torch.function(prog.positive)
+    for _ in range(3):  # the first call compiles
+        for numbers in ([1.0, -2.0, 3.0], [-1.0], []):
+            x = torch.tensor(numbers, dtype=F64, requires_grad=True)
+            (bar,) = torch.autograd.grad(positive(x).sum(), x)
+            assert positive(x).tolist() == [a * a for a in numbers if a > 0]
+            assert bar.tolist() == [2 * a if a > 0 else 0 for a in numbers]
+
+
 # -- torch.compile
 
 
@@ -186,6 +212,7 @@ def test_the_operator_passes_opcheck(prog: Program) -> None:
         "many": (randn(3), 3),
         "narrow": (torch.ones(3), torch.tensor(2.0)),
         "copies": (4, torch.tensor(2.0, dtype=F64)),
+        "positive": (randn(4),),
     }
     for name, args in samples.items():
         checks = torch.library.opcheck(futad.torch.function(prog[name]).op, args)
