@@ -37,9 +37,10 @@ from dataclasses import dataclass, field
 from typing import TypeGuard
 
 from futad.ad.activity import propagate
-from futad.ad.emit import add_to_acc, coerce, within
+from futad.ad.emit import add_to_acc, coerce, reexecution, within
 from futad.ad.history.split import Leaf
 from futad.ad.history.stripmine import stripmine
+from futad.ad.history.variables import Counts
 from futad.ad.inverse.lost_bits import Functions
 from futad.ad.kept import SAME_SIZES, mark
 from futad.ad.table import rule_of
@@ -145,7 +146,7 @@ class Scope:
 
     `kind` is 'root', 'branch', 'loop', 'map' or 'task' (see Note [Adjoints]); `local` the primal variables bound
     here; `adj` the adjoints of local and of outside variables as far as this scope changed them.  `counts`, of a loop
-    that can save them: how many iterations its `while` loops take, by their first results.
+    that can save them: how many iterations its `while` loops take.
     """
 
     __slots__ = (
@@ -165,7 +166,7 @@ class Scope:
         self.stripped: set[Var] = set(parent.stripped) if parent else set()
         self.points: dict[Var, list[Point]] = {}
         self.widths: ir.Atoms = parent.widths if parent else ()  # of the maps around
-        self.counts: dict[Var, Var] | None = None
+        self.counts: Counts | None = None
         self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:
@@ -226,14 +227,27 @@ class Scope:
         self.materialise_points(v)
         return self.adj.pop(v, None)
 
-    def count(self, stm: ir.Stm) -> Var | None:
-        """How many iterations a `while` loop takes, if the forward sweep of the loop around it is to say so."""
+    def counts_around(self) -> Counts | None:
+        """Those of the loop around this scope and the branches that it is in."""
         s: Scope | None = self
         while s is not None and s.kind == "branch":
             s = s.parent
-        if s is None or s.counts is None:
+        return None if s is None else s.counts
+
+    def count(self, stm: ir.Stm) -> Var | None:
+        """How many iterations a `while` loop takes, if the forward sweep of the loop around it is to say so."""
+        counts = self.counts_around()
+        if counts is None or stm.pat[0] not in counts.origins:
             return None
-        return s.counts.setdefault(stm.pat[0], Var("iterations", I64))
+        return counts.asked.setdefault(stm.pat[0], Var("iterations", I64))
+
+    def branch(self, lam: ir.Lambda) -> ir.Lambda:
+        """A copy of a branch, to be executed again in this scope."""
+        names: dict[Var, Var] = {}
+        out = reexecution(lam, names)
+        if (counts := self.counts_around()) is not None:
+            counts.origins.update({new: counts.origins[v] for new, v in names.items() if v in counts.origins})
+        return out
 
     def is_active(self, a: Atom) -> TypeGuard[Var]:
         return type(a) is Var and a in self.ctx.active

@@ -1,8 +1,9 @@
-"""Variables of a loop: which of them are sizes, and those that count."""
+"""Variables of a loop: which of them are sizes, and those that count; how many iterations loops in it take."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from futad.core.builder import Builder
 from futad.core.types import Atom, Const, Prim, Type, Var, shape_of
@@ -33,4 +34,15 @@ def counted(start: Atom, step: int) -> Callable[[Builder, Atom, Var], Atom]:
     return begin
 
 
-__all__ = ["convert", "counted", "varying"]
+@dataclass(slots=True)
+class Counts:
+    """How many iterations the `while` loops in a loop's body take in each iteration: by their first results in the copy
+    that is executed again, a variable that is to have it; `origins`: these results in the forward sweep.  The arrays
+    that hold it, by these variables."""
+
+    origins: dict[Var, Var]
+    asked: dict[Var, Var] = field(default_factory=dict)
+    arrays: dict[Var, Var] = field(default_factory=dict)
+
+
+__all__ = ["Counts", "convert", "counted", "varying"]

@@ -8,7 +8,7 @@ variables that the return sweep reads are saved.  While loops are counted first,
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.ad.activity import loop_flow
@@ -22,7 +22,7 @@ from futad.ad.history.save import Counted, Restore, Saver, Undo, Ways, ways_of
 from futad.ad.history.split import Plan, blocks, needs_length, needs_sizes
 from futad.ad.history.stack import Layout
 from futad.ad.history.stripmine import NEST, bound_of, within
-from futad.ad.history.variables import varying
+from futad.ad.history.variables import Counts, varying
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.rules.branch import merge_branches
 from futad.ad.rules.call import branch_with_gradient
@@ -72,7 +72,7 @@ def _if_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         return
     sides: list[Scope] = []
     for lam in (e.then, e.orelse):
-        lam = reexecution(lam)
+        lam = s.branch(lam)
         inner = s.child("branch")
         swept = inner.forward(lam.stms)
         for r, y in zip(lam.result, seeds, strict=True):
@@ -105,22 +105,6 @@ def _loop_jvp(t: Tangents, stm: ir.Stm) -> None:
 Save = Callable[[Sequence[int]], "dict[int, Restore] | Rerun | Cut"]
 
 
-@dataclass(slots=True)
-class Counts:
-    """How many iterations the `while` loops in a loop's body take in each iteration: by their first results in the copy
-    that is executed again, a variable that is to have it; `origins`: these results in the forward sweep.  The arrays
-    that hold it, by these variables."""
-
-    origins: dict[Var, Var]
-    asked: dict[Var, Var] = field(default_factory=dict)
-    arrays: dict[Var, Var] = field(default_factory=dict)
-
-    def save(self, saver: Saver) -> None:
-        """Save those that are asked for."""
-        for p, count in self.asked.items():
-            self.arrays[count] = saver.counts(self.origins[p])
-
-
 @dataclass(frozen=True, slots=True)
 class Cut:
     """A loop that is to be cut into blocks: `code` computes the bytes it may keep, those of a state (`size`), and those
@@ -150,7 +134,7 @@ def _reverse_iterations(
     flags = loop_flow(ir.For(bound, inits, body), s.ctx.active)
     inner = s.child("loop")
     if counts is not None:
-        inner.counts = counts.asked
+        inner.counts = counts
     inner.local.update(body.params)
     inner.stripped.update(x for x in xs if isinstance(x.type, AccType))
     swept = inner.forward(body.stms)
@@ -357,7 +341,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
             return stack
         second = Counted(grown, ways.uncounted)
         saver.save([k for k in plain if k not in second.chains], ways)
-        counts.save(saver)
+        for first, count in counts.asked.items():
+            counts.arrays[count] = saver.counts(counts.origins[first])
         restores = saver.restores
         rounded = [k for k, r in restores.items() if r.returns is not None]
         pat, exp = (*emitted.pat, *saver.pat), ir.For(e.bound, (*loop.inits, *saver.inits), saver.lambda_())
@@ -474,6 +459,12 @@ def _bounded_while(
     return stack
 
 
+def _of_length(loop: ir.While, iterations: Atom) -> ir.For:
+    """The loop as one of that many iterations, its variables by their names."""
+    body = loop.body
+    return ir.For(iterations, loop.inits, ir.Lambda((Var("i", I64), *body.params), body.stms, body.result))
+
+
 def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.While)
@@ -483,9 +474,9 @@ def _while_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     assert isinstance(loop, ir.While)
     limit = bound_of(stm)
     if limit is None and (known := s.count(stm)) is not None:
-        new = ir.Stm(emitted.pat, as_for(loop, known), emitted.attrs)
+        new = ir.Stm(emitted.pat, _of_length(loop, known), emitted.attrs)
         s.replace(emitted, [new])
-        _for_vjp(s, ir.Stm(stm.pat, as_for(e, known), stm.attrs), new)
+        _for_vjp(s, ir.Stm(stm.pat, _of_length(e, known), stm.attrs), new)
         return
     kept = _kept(s, stm)
     # The forward loop counts its iterations in one more loop variable.
