@@ -4,7 +4,7 @@ maps, loops and of each other, with what they are of captured from outside."""
 
 from __future__ import annotations
 
-from futad.testing.skeletons.base import Gen, Param, Program
+from futad.testing.skeletons.base import Dim, Gen, Param, Program
 
 N = "[n]t"
 
@@ -131,7 +131,8 @@ def gradients(g: Gen) -> Program:
             continue
         scalars.append(s)
         vectors += [v] if k in (0,) else [v, w]
-    out, shapes = g.c((vectors[-1], [("n",)]), (scalars[-1], [()]), (f"({scalars[-1]}, {vectors[-1]})", [(), ("n",)]))
+    results: list[tuple[str, list[tuple[Dim, ...]]]] = [(vectors[-1], [("n",)]), (scalars[-1], [()]), (f"({scalars[-1]}, {vectors[-1]})", [(), ("n",)])]
+    out, shapes = g.c(*results)
     params = [Param("is", ("n",), "n"), Param("ms", ("n", "n")), Param("a"), Param("v", ("n",)), Param("q", ("n",)), Param("k", (), 5)]
     return g.program("gradients", params, shapes, lets + "  " + out, helpers, {"n": 1}, {"n": 4})
 
