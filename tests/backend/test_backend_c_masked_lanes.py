@@ -117,6 +117,44 @@ def test_each_runs_in_lanes(name):
     assert counts["masked-lanes"] or name in ("path_slopes", "branches", "words", "searches")
 
 
+# Loops that are undone, compared with where they began, and told of.
+UNDONE = """
+def series (x: f64): f64 =
+  (loop (s, t, k) = (x, x, 1i64) while f64.abs t > 1e-6 do
+     let t = t * x * 0.5 / f64.i64 k in (s + t, t, k + 1)).0
+entry slopes [n] (xs: [n]f64): [n]f64 = map (\\x -> vjp series x 1) xs
+"""
+
+
+def test_undone_loops_run_in_lanes():
+    with counting() as counts:
+        CBackend(compile_program(compile_text(UNDONE.replace("(loop", "(#[reversible] loop")), target=C))
+    assert counts["masked-lanes"]
+
+
+@pytest.mark.slow
+@needs_cc
+@pytest.mark.parametrize("n", [1, 16, 35])
+def test_each_lane_is_told_of_once(n):
+    xs = np.linspace(0.1, 2, n)
+    wanted = futad.compile(UNDONE, backend="interp", reversible=True)
+    slopes = wanted.slopes(xs)
+    says = wanted.explain_memory().split("\n")[1]
+    for backend in ("c", "multicore"):
+        found = futad.compile(UNDONE, backend=backend, reversible=True)
+        np.testing.assert_allclose(found.slopes(xs), slopes, rtol=1e-12)
+        assert found.explain_memory().split("\n")[1] == says
+
+
+@pytest.mark.slow
+@needs_cc
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_an_undone_loop_that_is_elsewhere_is_an_error_in_lanes(backend):
+    program = futad.compile(UNDONE.replace("/ f64.i64 k", "/ f64.i64 k + 0.3 * t"), backend=backend, reversible=1e-17)
+    with pytest.raises(Error, match="run backwards, the loop does not come to where it was: 't' is off by"):
+        program.slopes(np.linspace(0.1, 1, 40))
+
+
 FAILS = """
 entry main [n] (xs: [n]f64) (ys: [n]f64): [n]f64 =
   map (\\x -> (loop (s, i) = (x, 0) while s < 4 do (s + f64.exp (-ys[i]) + 0.01, i + 1)).0) xs

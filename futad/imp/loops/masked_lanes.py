@@ -157,6 +157,9 @@ class _Lanes:
                 return self.store(s, mask, sure)
             case ir.Check(cond):
                 return self.check(cond, mask, sure)
+            case ir.Measure():
+                self.acted = True
+                return [ir.Seq([s if mask is None else ir.If(mask, [s], [])])]
             case ir.While():
                 return self.while_(s, mask)
             case ir.For():
@@ -494,6 +497,8 @@ class _Lanes:
                 return op is None and pointer in self.arrays
             case ir.Accumulate(n):
                 return n not in self.partials
+            case ir.Measure():
+                return False
             case ir.If(_, then):
                 return all(self.alone(x) for x in then)
         return True
