@@ -15,8 +15,8 @@ BODIES = {
     "in a while loop": "(loop (s, c) = (s, 0i64) while c < i % 3 do (if xs[i] > 0.1 then "
     f"{WALK.format('s', '2')} else s * 0.9, c + 1)).0",
     "while in while": f"(loop (s, c) = (s, 0i64) while c < i % 3 do ({WALK.format('s', '2')}, c + 1)).0",
-    "arrays in while in while": "(loop (s, c) = (s, 0i64) while c < i % 3 do (f64.sum (loop (zs, c) = (replicate 2 s, 0i64) "
-    "while c < 2 && zs[0] < 3 do (zs with [c % 2] = f64.sin zs[1] * xs[i] + 1.2, c + 1)).0, c + 1)).0",
+    "arrays in while in while": "(loop (s, c) = (s, 0i64) while c < i % 3 do "
+    "(f64.sum (loop (zs, c) = (replicate 2 s, 0i64) while c < 2 && zs[0] < 3 do (zs with [c % 2] = f64.sin zs[1] * xs[i] + 1.2, c + 1)).0, c + 1)).0",
 }
 PROGRAM = """
 def f [n] (xs: [n]f64) : f64 = loop s = 1.0 for i < n do {}
@@ -29,7 +29,8 @@ entry tangent_of [n] (xs: [n]f64) (d: [n]f64) = jvp (\\xs -> vjp f xs 1) xs d
 @pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 def test_derivatives_are_those_by_dual_numbers(body):
     text = PROGRAM.format(body)
-    program, duals = futad.compile(text, backend="interp", check=True), futad.api.program.Program(compile_text(text), engine="dual")
+    program = futad.compile(text, backend="interp", check=True)
+    duals = futad.api.program.Program(compile_text(text), engine="dual")
     rng = np.random.default_rng(3)
     for n in (0, 1, 4, 6):
         xs, d = rng.normal(size=n), rng.normal(size=n)
