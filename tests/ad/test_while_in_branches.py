@@ -16,7 +16,8 @@ BODIES = {
     f"{WALK.format('s', '2')} else s * 0.9, c + 1)).0",
     "while in while": f"(loop (s, c) = (s, 0i64) while c < i % 3 do ({WALK.format('s', '2')}, c + 1)).0",
     "arrays in while in while": "(loop (s, c) = (s, 0i64) while c < i % 3 do "
-    "(f64.sum (loop (zs, c) = (replicate 2 s, 0i64) while c < 2 && zs[0] < 3 do (zs with [c % 2] = f64.sin zs[1] * xs[i] + 1.2, c + 1)).0, c + 1)).0",
+    "(f64.sum (loop (zs, c) = (replicate 2 s, 0i64) while c < 2 && zs[0] < 3 do "
+    "(zs with [c % 2] = f64.sin zs[1] * xs[i] + 1.2, c + 1)).0, c + 1)).0",
 }
 PROGRAM = """
 def f [n] (xs: [n]f64) : f64 = loop s = 1.0 for i < n do {}
