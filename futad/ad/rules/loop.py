@@ -312,7 +312,8 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     kept = _kept(s, stm)
     counts = Counts({})
     body = reexecution(e.body, counts.origins)
-    rooms = inner_rooms(s, stm, body)
+    free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
+    rooms = inner_rooms(s, stm, body) if free else {}  # under a budget this loop may not be run a second time
 
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut:
         loop = emitted.exp
@@ -364,7 +365,6 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
         s.replace(emitted, [*before.stms, new])
         return {kept[k]: r for k, r in restores.items()}
 
-    free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
     found = _reverse_iterations(s, e.bound, body, stm, save, counts if free else None)
     if found is not None:
         _cut(s, stm, emitted, iterations_as_i64(found.code, e.bound), found)
