@@ -26,7 +26,7 @@ from futad.ad.spine.machine import flatten
 from futad.ad.tidy.fold_loops import folds_as_loops
 from futad.ad.tidy.live import live
 from futad.ad.tidy.opened import opened
-from futad.ad.tidy.protect import protect
+from futad.ad.tidy.protect import protect, protect_scope
 from futad.ad.tidy.unfuse import unfuse
 from futad.core import ir
 from futad.core.budget import Budget
@@ -198,7 +198,7 @@ def _differentiated(program: ir.Program) -> frozenset[str]:
 
 
 def _renamed(f: ir.Fun, r: ir.Renamer) -> ir.Fun:
-    body = r.lam(f.body)
+    body = protect_scope(r.lam(f.body))
     return ir.Fun(f.name, body, f.num_sizes, tuple([r.bind(v) for v in f.ret]), f.entry, f.attrs, f.span)
 
 

@@ -110,3 +110,31 @@ entry rev [n] (c: f64) (xs: [n]f64): (f64, [n]f64) = vjp (\\(c, xs) -> f c xs) (
     assert dc == pytest.approx(np.sum(rs * xs) + np.sum(past * xs)) and ec == pytest.approx(dc)
     np.testing.assert_allclose(dx, rs * c + own + c * past)
     np.testing.assert_allclose(ex, dx)
+
+
+SEEDS = """
+def g [n] (v: [n]f64) : f64 = f64.sin v[0] * v[0]
+entry twice [n] (v: [n]f64) (q: [n]f64) = let w = vjp (\\z -> vjp g z 1) v q in (w, map2 (+) w q)
+entry put [n] (v: [n]f64) (q: [n]f64) = let (a, b) = vjp (\\(z, x) -> (copy z) with [0] = x) (v, 2) q in (a, b, f64.sum q)
+entry looped [n] (v: [n]f64) (q: [n]f64) = loop v for _i < 2 do map2 (+) v (vjp (\\z -> vjp g z 1) v q)
+entry mapped [n] (v: [n]f64) (q: [n]f64) = map (\\x -> vjp (\\(z, x) -> (copy z) with [0] = x) (v, x) q) v
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_cotangents_that_others_use_are_not_overwritten(backend):
+    program = futad.compile(SEEDS, backend=backend, check=True)
+    v, q = np.array([0.3, 0.5]), np.array([2.0, 3.0])
+    second = 2.0 * (2 * np.cos(0.3) - 0.3 * np.sin(0.3))
+    w, sums = program.twice(v, q)
+    np.testing.assert_allclose(w, [second, 0])
+    np.testing.assert_allclose(sums, [second + 2, 3])
+    a, b, total = program.put(v, q)
+    np.testing.assert_array_equal(a, [0, 3])
+    assert (b, total) == (2, 5)
+    x = 0.3 + second
+    np.testing.assert_allclose(program.looped(v, q), [x + 2.0 * (2 * np.cos(x) - x * np.sin(x)), 0.5])
+    bars, xs = program.mapped(v, q)
+    np.testing.assert_array_equal(bars, [[0, 3], [0, 3]])
+    np.testing.assert_array_equal(xs, [2, 2])
+    np.testing.assert_array_equal(q, [2, 3])

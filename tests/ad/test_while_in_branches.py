@@ -37,3 +37,19 @@ def test_derivatives_are_those_by_dual_numbers(body):
         xs, d = rng.normal(size=n), rng.normal(size=n)
         for entry, args in (("gradient", (xs,)), ("of_tangent", (xs, d)), ("tangent_of", (xs, d))):
             np.testing.assert_allclose(program[entry](*args), duals[entry](*args), rtol=1e-11, atol=1e-13)
+
+
+def test_a_split_loop_of_growing_arrays_under_a_budget():
+    """Twice in reverse mode: what the loop inside counts is not asked of a loop that does not count it."""
+    text = """
+def f [n] (xs: [n]f64) : f64 =
+  f64.sum (#[stripmine(1)] loop (u: []f64) = copy xs for _i < 3 do
+             filter (< 0.4567) (map (\\z -> f64.sin z * 1.1 + 0.01) u))
+entry second [n] (xs: [n]f64) (d: [n]f64) = vjp (\\xs -> #[checkpoint(1)] vjp f xs 1) xs d
+"""
+    program = futad.compile(text, backend="interp", check=True)
+    duals = futad.api.program.Program(compile_text(text), engine="dual")
+    rng = np.random.default_rng(5)
+    for n in (0, 1, 5):
+        xs, d = rng.normal(size=n), rng.normal(size=n)
+        np.testing.assert_allclose(program.second(xs, d), duals.second(xs, d), rtol=1e-11, atol=1e-13)

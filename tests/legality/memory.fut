@@ -127,6 +127,10 @@ entry exchanged_adjoints [n] [m] (xs: [n][m]f64) (ys: [n][m]f64) (p: [n][m]f64) 
   vjp (\(xs, ys) -> loop (a: *[n][m]f64, b: *[n][m]f64) = (map (map f64.sin) xs, copy ys) for i < n do
          let a = a with [(i * 3) % n] = copy b[n - 1] in (b, a))
       (xs, ys) (p, q)
+entry exchanged_slices [n] [m] (xs: [n][m]f64) (p: [n][m]f64) (q: [n][m]f64): [n][m]f64 =
+  vjp (\xs -> loop (a: *[n][m]f64, b: *[n][m]f64) = (copy xs, map (map f64.sin) xs) for i < n do
+         let a = a with [:i] = xs[:i] in (b, a))
+      xs (p, q)
 -- Results over inputs that are dead (also rows), and over those that are not.
 entry over_input [n] [m] (xs: [n][m]f64): ([n][m]f64, [n]f64) =
   let a = scan (map2 (+)) (replicate m 0) xs

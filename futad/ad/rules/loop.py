@@ -315,20 +315,22 @@ def _for_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     if loop_with_records(s, stm, emitted):
         return
     free = s.ctx.how.budget is None and Budget.of(stm.attrs) is None
-    found = _reverse_for(s, stm, emitted, Counts()) if free else "no counts"
+    found = _reverse_for(s, stm, emitted, Counts(), free) if free else "no counts"
     if found == "no counts":
-        found = _reverse_for(s, stm, emitted, None)
+        found = _reverse_for(s, stm, emitted, None, free)
     if isinstance(found, Cut):
         _cut(s, stm, emitted, iterations_as_i64(found.code, e.bound), found)
 
 
-def _reverse_for(s: Scope, stm: ir.Stm, emitted: ir.Stm, counts: Counts | None) -> Cut | NoCounts | None:
-    """`_reverse_iterations` of a `for` loop; `counts`, if they may be saved."""
+def _reverse_for(
+    s: Scope, stm: ir.Stm, emitted: ir.Stm, counts: Counts | None, free: bool
+) -> Cut | NoCounts | None:
+    """`_reverse_iterations` of a `for` loop, `free` of a budget or not; `counts`, if they may be saved."""
     e = stm.exp
     assert isinstance(e, ir.For)
     kept = _kept(s, stm)
     body = reexecution(e.body, None if counts is None else counts.origins)
-    rooms = inner_rooms(s, stm, body)
+    rooms = inner_rooms(s, stm, body) if free else {}  # under a budget this loop may not be run a second time
 
     def save(which: Sequence[int]) -> dict[int, Restore] | Rerun | Cut | NoCounts:
         loop = emitted.exp

@@ -28,8 +28,16 @@ def protect(
     return _Protector(put_back).scope(stms, (), {a for a in result if isinstance(a, Var)}, None)[0]
 
 
+def protect_scope(lam: ir.Lambda) -> ir.Lambda:
+    """The scope with copies added where derivative code in it, which is protected by itself, overwrites what the
+    statements around use: a cotangent, say, that is used again."""
+    stms, result = _Protector(None).scope(lam.stms, lam.result, set(), None)
+    return ir.Lambda(lam.params, tuple(stms), result)
+
+
 class _Protector:
-    def __init__(self, put_back: Mapping[Var, Sequence[Var]]) -> None:
+    def __init__(self, put_back: Mapping[Var, Sequence[Var]] | None) -> None:
+        """`put_back`: see `protect`; None if no update is to be taken back."""
         self.root: dict[Var, Var] = {}
         self.put_back = put_back
 
@@ -42,8 +50,9 @@ class _Protector:
         """`later`: what is used after the scope and its results on the same path; `own`: inside a scope that
         repeats, the arrays bound in it (None outside of one)."""
         self._look(stms)
-        stms, result = take_back(stms, result, later, self.root, self.put_back)
-        self._look(stms)
+        if self.put_back is not None:
+            stms, result = take_back(stms, result, later, self.root, self.put_back)
+            self._look(stms)
         for s in stms:
             if own is not None:
                 own.update(s.pat)

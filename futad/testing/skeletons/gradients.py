@@ -22,6 +22,7 @@ class _Function:
         v = g.c(*self.v)
         return g.c(g.mix(g.c(*self.s), g.c(*self.s)), f"small (t.sum {v})", f"{v}[k % n]", f"{v}[{g.c('0', 'n - 1')}]", f"t.sum (map2 (*) {v} {g.c(*self.v)})",
                    f"reduce softmax (-1000) {v}", f"(loop s = {g.c(*self.s)} for x in {v} do {g.mix('s', 'x')})",
+                   f"(loop (s, j) = ({g.c(*self.s)}, 0) while j < {g.c('k', '2', 'n')} && s < 0.8765 do ({g.mix('s', v + '[j % n]')} + 0.2, j + 1)).0",
                    f"(if k % 2 == {g.c('0', '1')} then {g.c(*self.s)} else {g.mix(f'{v}[0]')})", f"t.i64 k * 0.3 * {g.c(*self.s)}")  # fmt: skip
 
     def vector(self) -> str:

@@ -95,6 +95,10 @@ class _Typed:
         if k == 6:
             x, j = g.name("x"), g.name("j")
             inner = e.plus("s", x).counting(near=j)
+            if g.p(0.4):
+                stop = g.c(f"{j} < {g.c('1', '2', '3', *e.far, *e.near)}", f"{j} < 3 && {x} < 0.4567")
+                g.smooth = g.smooth and "&&" not in stop
+                return f"(loop ({x}, {j}) = ({self.of('s', e, down)}, 0) while {stop} do (small ({self.of('s', e.plus('s', x), down)}), {j} + 1)).0"
             return f"loop {x} = {self.of('s', e, down)} for {j} < {self.d} do small ({self.of('s', inner, down)})"
         if k == 7:
             return f"small (t.sum {self.of('v', e, down)})"
