@@ -3,9 +3,11 @@
     for i: { s = 0; for j: s += a[i, j] * x[j]; y[i] = exp(s) }
 
 Loops inside that carry nothing run in vector lanes by themselves.  Where they are short (the features of a sample, the
-components of a mixture), they leave most of a vector empty, and the map is what fills the lanes, as in
-`outer_vectorise.py`.  How long they are is known when the program runs: so there are both loops, the second of which
-begins where the first one ended, or if that does not run, with the first iteration.
+components of a mixture, classes), they leave most of a vector empty, and the map is what fills the lanes, as in
+`outer_vectorise.py`.  Checks, such as whether a label is a class, are made before, if no loop inside decides them.
+
+How long the loops are is known when the program runs: so there are both loops, the second of which begins where the
+first one ended, or if that does not run, with the first iteration.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ LEGAL = Legality(
 )
 LENGTHS_OUTSIDE = LEGAL.condition("lengths known outside", "which of both loops runs is decided before either")
 
-SHORT = 8  # iterations of a loop inside, which leave most of a vector empty
+SHORT = 64  # bytes of the elements that a loop inside goes through, which are one vector or leave most of it empty
 ENOUGH = 16  # iterations of the map around it
 DEAR = 20  # the cost of such a body that is worth lanes
 
@@ -51,8 +53,11 @@ def short_inside(
     shape = Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
-    lengths = [sub(s.bound, s.start) for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
-    if any(isinstance(n, ir.Num) and n.value > SHORT for n in lengths) and not asked:
+    innermost = [s for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
+    lengths = [sub(s.bound, s.start) for s in innermost]
+    floats = [e.type.bits // 8 for s in innermost for t in s.body for e in t.exprs() if e.type.is_float]
+    most = SHORT // max(floats, default=8)
+    if any(isinstance(n, ir.Num) and n.value > most for n in lengths) and not asked:
         return refused("its inner loops are long")
     if not LENGTHS_OUTSIDE(not any(refs(n) & shape.made for n in lengths)):
         return None
@@ -60,7 +65,7 @@ def short_inside(
     if blocks is None:
         return None
     unknown = [n for n in lengths if not isinstance(n, ir.Num)]
-    limits = [(num(ENOUGH), sub(loop.bound, loop.start)), *[(n, num(SHORT)) for n in unknown]]
+    limits = [(num(ENOUGH), sub(loop.bound, loop.start)), *[(n, num(most)) for n in unknown]]
     known = [ir.Bin("<=", a, b, BOOL) for a, b in dict.fromkeys(limits)]
     short: list[Expr] = [e for e in known if not _true(e)]
     return blocks, reduce(lambda a, b: ir.Bin("&&", a, b, BOOL), short) if short else TRUE
