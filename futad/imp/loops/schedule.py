@@ -194,7 +194,7 @@ def _inside(m: MapLoop) -> bool:
 
 
 def _outermost(m: MapLoop) -> bool:
-    return m.before is not None and _jams(m) and _outer_lanes(m)
+    return m.before is not None and m.target.jams and _outer_lanes(m)
 
 
 # --- what -----------------------------------------------------------------------------------------------------
