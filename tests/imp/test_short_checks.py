@@ -91,3 +91,10 @@ def test_what_loops_inside_compute_is_checked_after_them() -> None:
     for p in (expected, made):
         with pytest.raises(BoundsError, match="index 4 is out"):
             p.value(z + 0.6, x)
+
+
+@pytest.mark.parametrize(("sizes", "short"), [("[n][n]", 0), ("[n][m]", 1)])
+def test_loops_as_long_as_the_map_are_not_short(sizes: str, short: int) -> None:
+    names = "[n]" if sizes == "[n][n]" else sizes
+    row = "let s = f64.sum r in f64.log (f64.sum (map (\\v -> f64.exp (v - s)) r))"
+    assert fires(f"entry main {names} (x: {sizes}f64): [n]f64 = map (\\r -> {row}) x") == short

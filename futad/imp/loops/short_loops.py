@@ -61,6 +61,8 @@ def short_inside(
     most = SHORT // max(floats, default=8)
     if any(isinstance(n, ir.Num) and n.value > most for n in lengths) and not asked:
         return refused("its inner loops are long")
+    if any(n == sub(loop.bound, loop.start) for n in lengths) and not asked:
+        return refused("a loop inside is as long as the map")
     if not LENGTHS_OUTSIDE(not any(refs(n) & shape.made for n in lengths)):
         return None
     blocks = in_blocks(loop, body, shape)
