@@ -100,7 +100,8 @@ class Lowerer(Unchecked):
         self.program, self.target, self.consumed = program, target, consumed_vars(program)
         self.calls, self.separate, self.recursive = separate_functions(program)
         self.places: list[FailureSite] = []
-        self.sites, self.slots, self.names, self.nests = Sites(), 0, 0, 0  # nests: maps and folds around this
+        self.sites, self.slots, self.names = Sites(), 0, 0
+        self.nests = self.parts = 0  # maps and folds around this, and loops over parts of their rows among these
         self.extents: dict[int, int] = {}  # about how many elements each slot has room for
         self.pieces: dict[ir.Pieces, Nest] = {}  # of nests that a schedule asks of
         self.reset()

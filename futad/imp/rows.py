@@ -128,7 +128,7 @@ def by_rows(
         return False
     products = [(k, p, _product(lo, inputs[k])) for k, p in found.items()]
     bound = products[0][2].shape[0] if bound is None else bound
-    lo.nests += 1
+    lo.nests, lo.parts = lo.nests + 1, lo.parts + 1
     rows = products[0][1].rows
     for _, p, _ in products[1:]:
         rows = p.rows if p.rows == rows else ir.Scalar("min", (rows, p.rows), I64, I64)
@@ -158,7 +158,7 @@ def by_rows(
                 skipped = ir.Scalar("select", (few, ZERO, skipped), I64, I64)
             changed[k] = View(base, lo.let(sub(offset, skipped), "o"), v.strides, v.shape, True)
         nest.loop(changed, folds, first, end)
-    lo.nests -= 1
+    lo.nests, lo.parts = lo.nests - 1, lo.parts - 1
     return True
 
 

@@ -194,7 +194,7 @@ def _inside(m: MapLoop) -> bool:
 
 
 def _outermost(m: MapLoop) -> bool:
-    return m.before is not None and _jams(m) and _outer_lanes(m)
+    return m.before is not None and m.target.jams and _outer_lanes(m)
 
 
 # --- what -----------------------------------------------------------------------------------------------------
@@ -207,20 +207,20 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
             return None
     if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
         return refused("loops inside are written out")
-    body = accumulations(_as_it_was(m.loop.body, m.before))
-    found = short_inside(m.loop, body, m.folds, m.asked("short-inner-loops") is not None)
+    *checks, loop = split_checks(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
+    found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None)
     if found is None:
         return None
     blocks, short = found
     if short == ir.TRUE:
-        return [blocks]
+        return [*checks, blocks]
     if isinstance(m.loop.bound, ir.Num):  # a number of iterations that others can rely on, too
-        return [ir.If(short, [blocks], then(m.loop))]
+        return [ir.If(short, [*checks, blocks], then(m.loop))]
     done = ir.Ref(m.name("done"), I64)
     blocks.until = done.name
     return [
         ir.Decl(done.name, I64, m.loop.start, mutable=True),
-        ir.If(short, [blocks], []),
+        ir.If(short, [*checks, blocks], []),
         *then(replace(m.loop, start=done)),
     ]
 

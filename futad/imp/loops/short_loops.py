@@ -3,14 +3,18 @@
     for i: { s = 0; for j: s += a[i, j] * x[j]; y[i] = exp(s) }
 
 Loops inside that carry nothing run in vector lanes by themselves.  Where they are short (the features of a sample, the
-components of a mixture), they leave most of a vector empty, and the map is what fills the lanes, as in
-`outer_vectorise.py`.  How long they are is known when the program runs: so there are both loops, the second of which
-begins where the first one ended, or if that does not run, with the first iteration.
+components of a mixture, classes), they leave most of a vector empty, and the map is what fills the lanes, as in
+`outer_vectorise.py`.  Checks, such as whether a label is a class, are made before, if no loop inside decides them.
+
+How long the loops are is known when the program runs: so there are both loops, the second of which begins where the
+first one ended, or if that does not run, with the first iteration.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Set
+from dataclasses import replace
 from functools import reduce
 
 from futad.core.types import BOOL
@@ -30,7 +34,7 @@ LEGAL = Legality(
 )
 LENGTHS_OUTSIDE = LEGAL.condition("lengths known outside", "which of both loops runs is decided before either")
 
-SHORT = 8  # iterations of a loop inside, which leave most of a vector empty
+SHORT = 64  # bytes of the elements that a loop inside goes through, which are one vector or leave most of it empty
 ENOUGH = 16  # iterations of the map around it
 DEAR = 20  # the cost of such a body that is worth lanes
 
@@ -47,23 +51,50 @@ def short_inside(
         return refused("there is no loop inside")
     if cost(s for s in every if s not in inside) < DEAR and not asked:
         return refused("there is too little to compute")
-    body = if_converted(body, folds)
+    body = if_converted(_additions(body, folds), folds)
     shape = Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
-    lengths = [sub(s.bound, s.start) for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
-    if any(isinstance(n, ir.Num) and n.value > SHORT for n in lengths) and not asked:
+    innermost = [s for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
+    lengths = [sub(s.bound, s.start) for s in innermost]
+    floats = [e.type.bits // 8 for s in innermost for t in s.body for e in t.exprs() if e.type.is_float]
+    most = SHORT // max(floats, default=8)
+    if any(isinstance(n, ir.Num) and n.value > most for n in lengths) and not asked:
         return refused("its inner loops are long")
+    if any(n == sub(loop.bound, loop.start) for n in lengths) and not asked:
+        return refused("a loop inside is as long as the map")
     if not LENGTHS_OUTSIDE(not any(refs(n) & shape.made for n in lengths)):
         return None
     blocks = in_blocks(loop, body, shape)
     if blocks is None:
         return None
     unknown = [n for n in lengths if not isinstance(n, ir.Num)]
-    limits = [(num(ENOUGH), sub(loop.bound, loop.start)), *[(n, num(SHORT)) for n in unknown]]
+    limits = [(num(ENOUGH), sub(loop.bound, loop.start)), *[(n, num(most)) for n in unknown]]
     known = [ir.Bin("<=", a, b, BOOL) for a, b in dict.fromkeys(limits)]
     short: list[Expr] = [e for e in known if not _true(e)]
     return blocks, reduce(lambda a, b: ir.Bin("&&", a, b, BOOL), short) if short else TRUE
+
+
+def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
+    """`x = a[j]; t = x + e; a[j] = t` becomes `a[j] += e` where a is folded into and nothing else mentions x or t."""
+    uses = Counter(name for s in statements(body) for name in s.uses())
+    made = {s.name: s.init for s in body if isinstance(s, ir.Decl) and not s.mutable}
+    gone: set[str] = set()
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.Store) and s.pointer in folds and s.op is None and isinstance(s.value, ir.Ref):
+            t = made.get(s.value.name)
+            if isinstance(t, ir.Scalar) and t.op == "add" and t.type.is_float and uses[s.value.name] == 1:
+                for x, e in (t.args, t.args[::-1]):
+                    if not isinstance(x, ir.Ref) or uses[x.name] != 1:
+                        continue
+                    old = made.get(x.name)
+                    if isinstance(old, ir.Load) and old.pointer == s.pointer and old.index == s.index:
+                        gone |= {x.name, s.value.name}
+                        s = replace(s, value=e, op="add")
+                        break
+        out.append(s.map_bodies(lambda inside: _additions(inside, folds)))
+    return [s for s in out if not (isinstance(s, ir.Decl) and s.name in gone)]
 
 
 def _true(e: ir.Bin) -> bool:

@@ -156,21 +156,24 @@ def _adds_f64(fold: ir.For) -> bool:
     return True
 
 
-def split_checks(loop: ir.For, asked: bool = False) -> list[ir.For]:
+def split_checks(loop: ir.For, asked: bool = False, nested: bool = False) -> list[ir.For]:
     """A map's loop, after another one that makes its checks if these need little of it, or if it is `asked` for; see
-    Note [Checks]."""
+    Note [Checks].  `nested`: there may be loops inside, without checks of their own."""
     body = loop.body
     if not any(isinstance(s, ir.Check) for s in body):
         refused("its iterations make no checks")
         return [loop]
-    if not all(isinstance(s, (ir.Decl, ir.Store, ir.Check, ir.Assign)) or is_addition(s) for s in body):
+    line = (ir.Decl, ir.Store, ir.Check, ir.Assign)
+    inside = [s for s in body if not isinstance(s, line) and not is_addition(s)]
+    free = (ir.Decl, ir.Store, ir.Assign, ir.Accumulate, ir.For, ir.Ensure)
+    if inside and not (nested and all(isinstance(s, free) for s in statements(inside))):
         refused("its body is no straight line")
         return [loop]
     needed: set[str] = set()
     first: list[ir.Stmt] = []
     loaded: set[str] = set()
     stored = {s.pointer for s in statements(body) if isinstance(s, ir.Store)}
-    assigned = {s.name for s in body if isinstance(s, ir.Assign)}
+    assigned = {name for s in statements(body) for name in s.assigns()}
     for s in reversed(body):
         if isinstance(s, ir.Check) or (isinstance(s, ir.Decl) and s.name in needed):
             first.append(s)
@@ -182,7 +185,7 @@ def split_checks(loop: ir.For, asked: bool = False) -> list[ir.For]:
         return [loop]
     first.reverse()
     rest = [s for s in body if not isinstance(s, ir.Check)]
-    if 4 * cost(first) > cost(rest) and not asked:
+    if 4 * cost(first) > cost(statements(rest)) and not asked:
         refused("its checks need too much of its body")
         return [loop]
     checks = ir.For(loop.var, loop.bound, first, loop.start, map=True)
