@@ -68,6 +68,10 @@ def _bodies(module: str, function: str, **options: Option) -> Run:
     return run
 
 
+def _itself(target: Target) -> Target:
+    return target
+
+
 def _few(target: Target) -> bool:
     return target.few
 
@@ -138,7 +142,7 @@ PASSES: list[Pass] = [
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
     Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates")),
     _simplify("simplify-matmul"),
-    Pass("saved-folds", _lazy("futad.optimise.saved_folds", "saved_folds"), _few),
+    Pass("saved-folds", _lazy("futad.optimise.remat.iterations", "saved_folds", target=_itself), _few),
     _simplify("simplify-saved-folds", _few, "saved-folds"),
     Pass("column-folds", _lazy("futad.optimise.column_folds", "column_folds"), _c),
     _simplify("simplify-column-folds", _c, "column-folds"),
@@ -149,7 +153,7 @@ PASSES: list[Pass] = [
     Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c),
     *_fused_again("column-folds-fused", _c),
     Pass("shared-loops", _lazy("futad.optimise.shared_loops", "shared_loops")),
-    Pass("remat", _lazy("futad.optimise.remat", "remat", few=_few)),
+    Pass("remat", _lazy("futad.optimise.remat.iterations", "remat", target=_itself)),
     _simplify("simplify-remat"),
     Pass("hoist", _lazy("futad.optimise.hoist", "hoist"), counts=True),
     _simplify("simplify-hoisted"),
@@ -163,7 +167,7 @@ PASSES: list[Pass] = [
     *_fused_again("gathers", _c),
     Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
     _simplify("simplify-hand-on", _c, "hand-on"),
-    Pass("element-cut", _lazy("futad.optimise.element_cut", "element_cut"), _c),
+    Pass("element-cut", _lazy("futad.optimise.remat.cut", "element_cut", target=_itself), _c),
     *_fused_again("element-cut", _c),
     Pass("concat-axes", _lazy("futad.optimise.concat_axes", "concat_axes"), _c),
     _simplify("simplify-concat-axes", _c, "concat-axes"),
@@ -178,7 +182,7 @@ PASSES: list[Pass] = [
     Pass("histograms", _bodies("futad.flatten.histograms", "histograms"), _device),
     Pass("loosened", _bodies("futad.flatten.prepare", "loosened"), _device),
     *_fused_again("loosened", _device),
-    Pass("rematerialise", _bodies("futad.flatten.rematerialise", "rematerialise"), _device),
+    Pass("rematerialise", _bodies("futad.optimise.remat.derived", "rematerialise", target=_itself), _device),
     _simplify("simplify-rematerialise", _device, "rematerialise"),
     Pass("sums", _bodies("futad.flatten.column_sums", "sums"), _device),
     _simplify("simplify-sums", _device, "sums"),

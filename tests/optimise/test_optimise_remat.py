@@ -14,7 +14,8 @@ from futad.core import ir
 from futad.core.budget import budget_of, budgeted
 from futad.core.parse import parse_program
 from futad.fires import counting
-from futad.optimise.remat import pays, remat
+from futad.optimise.remat.iterations import remat
+from futad.optimise.remat.policy import Policy
 from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
 from futad.target import C
@@ -160,7 +161,7 @@ def test_products_with_as_many_rows_as_the_loop_carries(carried: bool) -> None:
         text = text.replace(", l_11: i64", "").replace("l_11, p_15", "p_15").replace("[n_1, x_4", "[x_4")
         text = text.replace("l_11", "n_1").replace("k_7: i64, ", "").replace("k_7", "n_1")
     p = parse_program(text)
-    q = passes(p, lambda p: remat(p, few=True))
+    q = passes(p, lambda p: remat(p, C))
     assert heads(q)["MatMul"] == (2 if carried else 1)
     rng = np.random.default_rng(2)
     for n, m, iterations in ((3, 2, 4), (1, 1, 1), (2, 3, 0)):
@@ -194,7 +195,7 @@ def test_scalars_of_a_width_that_the_iteration_computes(within: bool) -> None:
     text = WIDTH.replace("WIDTH", "let l_18: i64 = mul(m_2, 2i64)" if within else "")
     text = text.replace("HERE", "let l_35: i64 = mul(m_2, 2i64)" if within else "")
     p = parse_program(text if within else text.replace("l_18", "k_5").replace("l_35", "k_5"))
-    q = passes(p, lambda p: remat(p, few=True))
+    q = passes(p, lambda p: remat(p, C))
     assert heads(q)["exp"] == (2 if within else 1)
     rng = np.random.default_rng(3)
     for n, m in ((3, 2), (1, 1), (0, 2), (2, 0)):
@@ -205,7 +206,7 @@ def test_scalars_of_a_width_that_the_iteration_computes(within: bool) -> None:
     ("cost", "saved", "room", "worth"), [(8, 1, 1, True), (7, 1, 1, False), (8, 8, 1, True), (8, 9, 1, False), (8, 9, 2, True), (99, 0, 1, False), (99, 1, 0, False)]
 )  # fmt: skip
 def test_what_pays(cost: int, saved: int, room: int, worth: bool) -> None:
-    assert pays(cost, saved, room) is worth
+    assert Policy(C).saves(cost, saved, room) is worth
 
 
 # The inner loop's integers are undone, so that it saves nothing, and its sweeps are the loops that they are without a budget.

@@ -19,6 +19,7 @@ from futad.core.operator import divisor
 from futad.core.scope import uses_in
 from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
+from futad.target import Target
 
 LEGAL = Legality(
     "rematerialise",
@@ -32,7 +33,7 @@ BY_ELEMENTS = LEGAL.condition("used by elements", "the user looks at other eleme
 CHEAP = 4  # operations an element
 
 
-def rematerialise(lam: Lambda) -> Lambda:
+def rematerialise(lam: Lambda, target: Target) -> Lambda:
     """A function's body with such arrays computed where they are used; the same object if there are none.
 
     What they are computed from must still be there: arrays that may be overwritten somewhere are left alone.
