@@ -30,16 +30,16 @@ from typing import TypeAlias
 
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
-from futad.core.ir import Lambda, Program, Stm
+from futad.core.ir import Lambda, Stm
 from futad.core.operator import divisor
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, Atom, Prim, Type, Var, array_of, row_type
+from futad.core.types import AccType, Atom, Prim, Type, Var
 from futad.legality import Legality
 from futad.optimise.remat.mincut import INFINITE, Graph
+from futad.optimise.remat.nests import with_inputs, with_result
 from futad.optimise.remat.policy import Policy
 from futad.optimise.subst import Subst
 from futad.optimise.values import Table
-from futad.target import Target
 
 LEGAL = Legality("element-cut", "a map computes again what another one stored for it, or reads what that one computes")
 UNWRITTEN = LEGAL.condition("not overwritten", "what the map reads was overwritten since the other one read or made it")
@@ -50,9 +50,9 @@ Coords: TypeAlias = tuple[Atom, ...]
 """The widths of a nest's levels, outermost first: the place of an element is an iteration of each."""
 
 
-def element_cut(program: Program, target: Target) -> Program:
-    """The maps of every scope, with what they hand to one another chosen anew."""
-    return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam), Policy(target)))
+def element_cut(lam: Lambda, policy: Policy) -> Lambda:
+    """A function's body with what maps hand to one another chosen anew."""
+    return _scope(lam, aliases(lam), policy)
 
 
 def _scope(lam: Lambda, alias: Aliases, policy: Policy) -> Lambda:
@@ -411,7 +411,7 @@ class _Cut:
             have.update({body.numbers[v]: v for v in s.pat if v in body.numbers})
         results = tuple([value(body.numbers[a]) if a in body.numbers else subst.atom(a) for a in lam.result])
         new = Lambda(lam.params, tuple(out), results)
-        stms[-1] = _with_inputs(stms[-1], body.path, new, [(a, levels, a, v) for a, levels, v in inputs])
+        stms[-1] = with_inputs(stms[-1], body.path, new, [(a, levels, a, v) for a, levels, v in inputs])
 
     def stored(self, n: int, body: _Body, known: _Known) -> tuple[Var, Coords]:
         """The array with these values, which a nest before stores for this one if there is none."""
@@ -420,48 +420,9 @@ class _Cut:
             return array, coords
         place = known.places[n]
         s = place.stms[place.at]
-        place.stms[place.at] = made = _with_result(s, place.path, place.var)
+        place.stms[place.at] = made = with_result(s, place.path, place.var)
         known.arrays[n] = made.pat[-1], place.coords
         return known.arrays[n]
-
-
-def _with_result(s: Stm, path: tuple[int, ...], v: Var) -> Stm:
-    """The nest with what the map at the end of the path binds as its last result."""
-    e = s.exp
-    assert isinstance(e, ir.Mapping)
-    lam = e.lam
-    if path:
-        inner = _with_result(lam.stms[path[0]], path[1:], v)
-        lam = Lambda(lam.params, (*lam.stms[: path[0]], inner, *lam.stms[path[0] + 1 :]), lam.result)
-        v = inner.pat[-1]
-    lam = Lambda(lam.params, lam.stms, (*lam.result, v))
-    return Stm((*s.pat, Var(v.name, array_of(v.type, e.width))), e.over(e.arrays, lam), s.attrs)
-
-
-Input: TypeAlias = tuple[Var, tuple[int, ...], Var, Var]
-"""An array, the levels that index it, the part of it at hand, and what its element is to be called."""
-
-
-def _with_inputs(s: Stm, path: tuple[int, ...], new: Lambda, inputs: list[Input], level: int = 0) -> Stm:
-    """The nest with another lambda at the end of the path, which has elements of more arrays."""
-    e = s.exp
-    assert isinstance(e, ir.Mapping)
-    arrays, params, below = list(e.arrays), list(e.lam.params), list[Input]()
-    for array, levels, part, name in inputs:
-        if level not in levels:
-            below.append((array, levels, part, name))
-            continue
-        arrays.append(part)
-        p = name if level == levels[-1] else Var(array.name, row_type(part.type))
-        params.append(p)
-        if level != levels[-1]:
-            below.append((array, levels, p, name))
-    if path:
-        inner = _with_inputs(e.lam.stms[path[0]], path[1:], new, below, level + 1)
-        stms, result = (*e.lam.stms[: path[0]], inner, *e.lam.stms[path[0] + 1 :]), e.lam.result
-    else:
-        stms, result = new.stms, new.result
-    return Stm(s.pat, e.over(tuple(arrays), Lambda(tuple(params), stms, result)), s.attrs)
 
 
 __all__ = ["element_cut"]

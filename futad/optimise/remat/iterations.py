@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
 
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
@@ -17,66 +16,58 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.sweeps import forward_of, return_of, unmarked
 from futad.core.types import Var
 from futad.legality import Legality
-from futad.optimise.remat import folds, legal
-from futad.optimise.remat.legal import BEFORE
+from futad.optimise.remat.folds import LEGAL as LEGAL_FOLDS
+from futad.optimise.remat.folds import folds
+from futad.optimise.remat.legal import BEFORE, LEGAL
 from futad.optimise.remat.loops import loops
 from futad.optimise.remat.policy import Policy
 from futad.optimise.remat.scalars import own_scalars, products, scalars
 from futad.optimise.remat.sweeps import Sweeps
-from futad.optimise.values import NestedValues
+from futad.optimise.values import NestedValues, Values
 from futad.target import Target
 
-
-class FoldSweeps(Sweeps):
-    """Sweeps whose folds are numbered, too."""
-
-    numbers = NestedValues
-
-
-Stage: TypeAlias = tuple[type[Sweeps], tuple[Callable[[Sweeps, Policy], bool], ...], Legality]
-LATE: Stage = (Sweeps, (products, scalars, loops, own_scalars), legal.LEGAL)
-EARLY: Stage = (FoldSweeps, (folds.folds,), folds.LEGAL)
+# Each kind with how values are compared for it.
+KINDS: list[tuple[Callable[[Sweeps, Policy], bool], type[Values], Legality]] = [
+    (folds, NestedValues, LEGAL_FOLDS),
+    *[(kind, Values, LEGAL) for kind in (products, scalars, loops, own_scalars)],
+]
 
 
 def remat(program: Program, target: Target) -> Program:
     """Let forward sweeps save what return sweeps would compute again."""
-    return ir.map_bodies(program, lambda body: unmarked(_saved(body, Policy(target), LATE)))
+    return ir.map_bodies(program, lambda body: unmarked(_saved(body, Policy(target))))
 
 
-def saved_folds(program: Program, target: Target) -> Program:
-    """Let forward sweeps save the folds of rows that their return sweeps need."""
-    return ir.map_bodies(program, lambda body: _saved(body, Policy(target), EARLY))
-
-
-def _saved(lam: Lambda, policy: Policy, stage: Stage) -> Lambda:
-    while (new := _scope(lam, {}, aliases(lam), policy, stage)) is not lam:
+def _saved(lam: Lambda, policy: Policy) -> Lambda:
+    while (new := _scope(lam, {}, aliases(lam), policy)) is not lam:
         lam = new
     return lam
 
 
-def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy, stage: Stage) -> Lambda:
+def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy) -> Lambda:
     """The scope with a pair of sweeps rewritten, those in it first.  `defs`: single definitions so far."""
     defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
-    numbers, kinds, legality = stage
     stms: list[Stm] = []
     for s in lam.stms:
         within = policy.within(s.exp, ir.For)
-        stms.append(ir.map_scopes(s, partial(_scope, defs=defs, alias=alias, policy=within, stage=stage)))
+        stms.append(ir.map_scopes(s, partial(_scope, defs=defs, alias=alias, policy=within)))
     if not all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         # What is new in them is not in the aliases: the next round looks at this scope.
         return Lambda(lam.params, tuple(stms), lam.result)
     for j, second in enumerate(stms):
         mark = return_of(second)
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
-            pair = numbers.of(stms[i], second, defs, alias)
-            if pair is None or not any(kind(pair, policy) for kind in kinds):
-                continue
-            new = pair.result()
-            later = {v for s in stms[i:j] for v in s.pat}
-            if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
-                legality.fired()
-                return Lambda(lam.params, (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :]), lam.result)
+            for kind, numbers, legality in KINDS:
+                pair = Sweeps.of(stms[i], second, numbers, defs, alias)
+                if pair is None or not kind(pair, policy):
+                    continue
+                new = pair.result()
+                later = {v for s in stms[i:j] for v in s.pat}
+                if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
+                    legality.fired()
+                    done = (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :])
+                    return Lambda(lam.params, done, lam.result)
     return lam
 
 
-__all__ = ["remat", "saved_folds"]
+__all__ = ["remat"]

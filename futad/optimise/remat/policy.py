@@ -89,6 +89,15 @@ class Policy:
 
     # -- elements (Note [Elements])
 
+    @property
+    def adds_arrays(self) -> bool:
+        """Whether maps may hand on elements that no array has."""
+        return self.target.code == "c"
+
+    def again(self, stms: Iterable[ir.Stm]) -> bool:
+        """Whether elements are computed again by these operations."""
+        return sum([OPS[s.exp.op].cost for s in stms if type(s.exp) is ir.Op]) < self.dear
+
     def other(self, old: int, new: int, spares: bool) -> bool:
         """Whether a choice of elements of the cost `new` takes the place of one of `old`; `spares`: an array, too."""
         return new <= old - (1 if spares else GAIN)

@@ -103,13 +103,13 @@ def _bytes_of(pair: Sweeps, t: Type, width: Atom) -> int | None:
     return pair.f.bound.value * width.value * elem_of(t).bytes
 
 
-def _maps(loop: ir.For) -> list[tuple[int, ir.Mapping]]:
+def _maps(loop: ir.For) -> list[tuple[int, ir.Map]]:
     """The maps without scopes inside among the loop's statements, by place."""
-    maps = [(k, s.exp) for k, s in enumerate(loop.body.stms) if isinstance(s.exp, ir.Mapping)]
+    maps = [(k, s.exp) for k, s in enumerate(loop.body.stms) if type(s.exp) is ir.Map]
     return [(k, e) for k, e in maps if not any(t.exp.lambdas() for t in e.lam.stms)]
 
 
-def _costly(policy: Policy, values: Values, e: ir.Mapping) -> dict[int, Var]:
+def _costly(policy: Policy, values: Values, e: ir.Map) -> dict[int, Var]:
     """The scalars of a map's elements that cost much, by their numbers."""
     inside, out = values.mapped(e), dict[int, Var]()
     for s in e.lam.stms:

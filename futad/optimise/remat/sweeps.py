@@ -20,18 +20,24 @@ from futad.optimise.values import Table, Values
 class Sweeps:
     """The forward and the return sweep of a loop, and what is put into them."""
 
-    numbers = Values
-
     def __init__(
-        self, first: Stm, second: Stm, forward: list[Var], back: list[Var], defs: dict[Var, ir.Exp], alias: Aliases
+        self,
+        first: Stm,
+        second: Stm,
+        forward: list[Var],
+        back: list[Var],
+        numbers: type[Values],
+        defs: dict[Var, ir.Exp],
+        alias: Aliases,
     ) -> None:
-        """`forward` and `back`: the numbers of the iterations in both, as i64s; `defs` what is defined around them."""
+        """`forward` and `back`: the numbers of the iterations in both, as i64s; `numbers`: how values are compared;
+        `defs` what is defined around them."""
         assert type(first.exp) is ir.For and type(second.exp) is ir.For
         self.first, self.second, self.alias = first, second, alias
         self.f, self.r = first.exp, second.exp
         self.own = [{*e.body.params, *[v for s in e.body.stms for v in s.pat]} for e in (self.f, self.r)]
         table = Table()
-        self.forward, self.back = self.numbers(table, forward, defs), self.numbers(table, back, defs)
+        self.forward, self.back = numbers(table, forward, defs), numbers(table, back, defs)
         self.forward.forwards(self.f.body.params[0])
         iteration = _iterations_back(self.r, defs)[0]
         (undone,) = [s for s in self.r.body.stms if iteration in s.pat]
@@ -46,7 +52,9 @@ class Sweeps:
         self._note()
 
     @classmethod
-    def of(cls, first: Stm, second: Stm, defs: dict[Var, ir.Exp], alias: Aliases) -> Sweeps | None:
+    def of(
+        cls, first: Stm, second: Stm, numbers: type[Values], defs: dict[Var, ir.Exp], alias: Aliases
+    ) -> Sweeps | None:
         """The two loops, if each iteration of the second has the number of one of the first."""
         f, r = first.exp, second.exp
         if type(f) is not ir.For or type(r) is not ir.For or not SAME_ITERATIONS(f.bound is r.bound):
@@ -54,7 +62,7 @@ class Sweeps:
         if not set(first.pat) & ir.stm_free(second).keys():
             return None
         forward, back = as_i64(f.body, f.body.params[:1]), as_i64(r.body, _iterations_back(r, defs))
-        return cls(first, second, forward, back, defs, alias) if forward and back else None
+        return cls(first, second, forward, back, numbers, defs, alias) if forward and back else None
 
     def _note(self) -> None:
         """Number what the sweeps compute; find what the forward sweep saves."""
@@ -124,22 +132,27 @@ class Sweeps:
         """Let a map of the forward sweep have the scalar as a result; the rows of all iterations."""
         s = self.stms[0][at][0]
         e = s.exp
-        assert isinstance(e, ir.Mapping)
+        assert type(e) is ir.Map
         row = Var(scalar.name, array_of(scalar.type, e.width))
         lam = Lambda(e.lam.params, e.lam.stms, (*e.lam.result, scalar))
         self.stms[0][at][0] = Stm((*s.pat, row), e.over(e.arrays, lam), s.attrs)
         return self.save(at, row)
 
-    def read_scalars(self, at: int, e: ir.Mapping, known: dict[Var, tuple[Var, Var]]) -> None:
-        """Let a map of the return sweep read scalars."""
-        rows = [Var("saved", array_of(v.type, e.width)) for v in known]
-        reads = [self.row(row, final) for row, (final, _) in zip(rows, known.values(), strict=True)]
-        inner = Subst({v: element for v, (_, element) in known.items()})
-        stms = tuple(inner.stms([t for t in e.lam.stms if t.pat[0] not in known]))
-        params = (*e.lam.params, *[element for _, element in known.values()])
-        lam = Lambda(params, stms, tuple([inner.atom(a) for a in e.lam.result]))
+    def read_scalars(self, at: int, e: ir.Map, known: dict[Var, tuple[Var, Var]]) -> None:
+        """Let a map of the return sweep read scalars; a result that is one is read whole."""
         s = self.r.body.stms[at]
-        self.stms[1][at] = [*reads, Stm(s.pat, e.over((*e.arrays, *rows), lam), s.attrs)]
+        results = [*zip(s.pat, e.lam.result, strict=True)]
+        whole = {v: known[a][0] for v, a in results if type(a) is Var and a in known}
+        self.stms[1][at] = new = [t for v, final in whole.items() for t in self.read(v, final, at)]
+        left = [(v, a) for v, a in results if v not in whole]
+        if left:
+            rows = [Var("saved", array_of(v.type, e.width)) for v in known]
+            new += [self.row(row, final) for row, (final, _) in zip(rows, known.values(), strict=True)]
+            inner = Subst({v: element for v, (_, element) in known.items()})
+            stms = tuple(inner.stms([t for t in e.lam.stms if t.pat[0] not in known]))
+            params = (*e.lam.params, *[element for _, element in known.values()])
+            lam = Lambda(params, stms, tuple([inner.atom(a) for _, a in left]))
+            new.append(Stm(tuple([v for v, _ in left]), e.over((*e.arrays, *rows), lam), s.attrs))
 
 
 def _iterations_back(r: ir.For, defs: dict[Var, ir.Exp]) -> list[Var]:
