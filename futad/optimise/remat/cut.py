@@ -138,7 +138,8 @@ class _Cut:
                     s = Stm(s.pat, ir.WithAcc(e.arrays, e.op, lam), s.attrs)
                 stms.append(s)
                 continue
-            s = ir.map_scopes(s, partial(_scope, alias=self.alias, policy=self.policy.within(e, ir.Loop)))
+            within = self.policy.within(e, isinstance(e, ir.Loop))
+            s = ir.map_scopes(s, partial(_scope, alias=self.alias, policy=within))
             stms.append(s)
             if isinstance(s.exp, ir.Mapping):
                 lambdas = self.lambdas(stms, known, False)

@@ -57,7 +57,7 @@ class _Fold:
 
 def folds(pair: Sweeps, policy: Policy) -> bool:
     """Folds of rows, and what is made of them."""
-    if not policy.folds:
+    if not policy.more_kinds:
         return False
     made: dict[int, _Fold] = {}
     for k, s in enumerate(pair.f.body.stms):

@@ -26,10 +26,10 @@ from futad.optimise.remat.sweeps import Sweeps
 from futad.optimise.values import NestedValues, Values
 from futad.target import Target
 
-# Each kind with how values are compared for it.
-KINDS: list[tuple[Callable[[Sweeps, Policy], bool], type[Values], Legality]] = [
-    (folds, NestedValues, LEGAL_FOLDS),
-    *[(kind, Values, LEGAL) for kind in (products, scalars, loops, own_scalars)],
+# Kinds of values, and how they are compared.
+KINDS: list[tuple[type[Values], Legality, list[Callable[[Sweeps, Policy], bool]]]] = [
+    (NestedValues, LEGAL_FOLDS, [folds]),
+    (Values, LEGAL, [products, scalars, loops, own_scalars]),
 ]
 
 
@@ -49,7 +49,7 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy)
     defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
     stms: list[Stm] = []
     for s in lam.stms:
-        within = policy.within(s.exp, ir.For)
+        within = policy.within(s.exp, type(s.exp) is ir.For)
         stms.append(ir.map_scopes(s, partial(_scope, defs=defs, alias=alias, policy=within)))
     if not all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         # What is new in them is not in the aliases: the next round looks at this scope.
@@ -57,9 +57,9 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy)
     for j, second in enumerate(stms):
         mark = return_of(second)
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
-            for kind, numbers, legality in KINDS:
+            for numbers, legality, kinds in KINDS:
                 pair = Sweeps.of(stms[i], second, numbers, defs, alias)
-                if pair is None or not kind(pair, policy):
+                if pair is None or not any(kind(pair, policy) for kind in kinds):
                     continue
                 new = pair.result()
                 later = {v for s in stms[i:j] for v in s.pat}

@@ -46,7 +46,7 @@ class _Match:
 
 def loops(pair: Sweeps, policy: Policy) -> bool:
     """A loop that the return sweep runs again, for what it saves on the way."""
-    if not pair.rows or not policy.loops:
+    if not pair.rows or not policy.more_kinds:
         return False
     inner = [k for k, s in enumerate(pair.r.body.stms) if type(s.exp) is ir.For]
     matches = [m for k in inner if (m := _match(pair, k)) is not None]

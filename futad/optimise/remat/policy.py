@@ -22,7 +22,8 @@ A budget counts what is saved, so loops that have one are not noted (`core/sweep
 Note [Elements]
 Maps hand elements to one another as arrays where that costs less than computing them again.  In a loop's iteration
 these lie in a near cache from one map to the next.  Outside of loops there are no more arrays than before, unless they
-are known to be small: they may be as large as memory is.  A device keeps no more than it has in any case.
+are known to be small: they may be as large as memory is.  Devices hand on nothing that they do not already, and
+compute again what is a cheap function of one other array.
 """
 
 from __future__ import annotations
@@ -47,10 +48,9 @@ class Policy:
     inside: bool = False
     mapped: bool = False
 
-    def within(self, e: ir.Exp, loops: type[ir.Exp] | tuple[type[ir.Exp], ...]) -> Policy:
-        """In the scopes of a statement; `loops`: what is one."""
-        inside, mapped = self.inside or isinstance(e, loops), self.mapped or isinstance(e, ir.Mapping)
-        return replace(self, inside=inside, mapped=mapped)
+    def within(self, e: ir.Exp, loop: bool) -> Policy:
+        """In the scopes of a statement; `loop`: whether it is one."""
+        return replace(self, inside=self.inside or loop, mapped=self.mapped or isinstance(e, ir.Mapping))
 
     # -- iterations (Note [Iterations])
 
@@ -73,13 +73,8 @@ class Policy:
         return self.inside or size is not None and taken + size <= self.target.cached
 
     @property
-    def loops(self) -> bool:
-        """Whether to save what loops inside an iteration save."""
-        return self.target.few
-
-    @property
-    def folds(self) -> bool:
-        """Whether to save folds of rows."""
+    def more_kinds(self) -> bool:
+        """Whether to save folds of rows, and what loops inside an iteration save."""
         return self.target.few
 
     @property
