@@ -68,6 +68,10 @@ def _bodies(module: str, function: str, **options: Option) -> Run:
     return run
 
 
+def _itself(target: Target) -> Target:
+    return target
+
+
 def _few(target: Target) -> bool:
     return target.few
 
@@ -138,8 +142,8 @@ PASSES: list[Pass] = [
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
     Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates")),
     _simplify("simplify-matmul"),
-    Pass("saved-folds", _lazy("futad.optimise.saved_folds", "saved_folds"), _few),
-    _simplify("simplify-saved-folds", _few, "saved-folds"),
+    Pass("remat", _lazy("futad.optimise.remat.iterations", "remat", target=_itself)),
+    _simplify("simplify-remat", after="remat"),
     Pass("column-folds", _lazy("futad.optimise.column_folds", "column_folds"), _c),
     _simplify("simplify-column-folds", _c, "column-folds"),
     Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
@@ -149,8 +153,7 @@ PASSES: list[Pass] = [
     Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c),
     *_fused_again("column-folds-fused", _c),
     Pass("shared-loops", _lazy("futad.optimise.shared_loops", "shared_loops")),
-    Pass("remat", _lazy("futad.optimise.remat", "remat", few=_few)),
-    _simplify("simplify-remat"),
+    _simplify("simplify-shared-loops"),
     Pass("hoist", _lazy("futad.optimise.hoist", "hoist"), counts=True),
     _simplify("simplify-hoisted"),
     # C
@@ -163,11 +166,6 @@ PASSES: list[Pass] = [
     *_fused_again("gathers", _c),
     Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
     _simplify("simplify-hand-on", _c, "hand-on"),
-    Pass("element-cut", _lazy("futad.optimise.element_cut", "element_cut"), _c),
-    *_fused_again("element-cut", _c),
-    Pass("concat-axes", _lazy("futad.optimise.concat_axes", "concat_axes"), _c),
-    _simplify("simplify-concat-axes", _c, "concat-axes"),
-    Pass("eliminate-transposes", _lazy("futad.optimise.transpose_elimination", "eliminate_transposes"), _c),
     # devices
     Pass("without-traces", _bodies("futad.optimise.traces", "without_traces"), lambda target: not target.traces),
     _simplify("simplify-silent", lambda target: not target.traces, "without-traces"),
@@ -178,8 +176,16 @@ PASSES: list[Pass] = [
     Pass("histograms", _bodies("futad.flatten.histograms", "histograms"), _device),
     Pass("loosened", _bodies("futad.flatten.prepare", "loosened"), _device),
     *_fused_again("loosened", _device),
-    Pass("rematerialise", _bodies("futad.flatten.rematerialise", "rematerialise"), _device),
-    _simplify("simplify-rematerialise", _device, "rematerialise"),
+    # C and devices
+    Pass("remat-elements", _lazy("futad.optimise.remat.elements", "remat_elements", target=_itself), _compiled),
+    _simplify("simplify-remat-elements", _compiled, "remat-elements"),
+    Pass("fuse-remat-elements", _FUSE, _c, "remat-elements", counts=True),
+    _simplify("tidy-remat-elements", _c, "remat-elements"),
+    # C
+    Pass("concat-axes", _lazy("futad.optimise.concat_axes", "concat_axes"), _c),
+    _simplify("simplify-concat-axes", _c, "concat-axes"),
+    Pass("eliminate-transposes", _lazy("futad.optimise.transpose_elimination", "eliminate_transposes"), _c),
+    # devices
     Pass("sums", _bodies("futad.flatten.column_sums", "sums"), _device),
     _simplify("simplify-sums", _device, "sums"),
     Pass("hoist-products", _bodies("futad.flatten.hoist_products", "hoist_products"), _device),

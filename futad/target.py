@@ -21,12 +21,17 @@ class Target:
 
     `name` is the backend's; `code` the language of its code: 'c', 'cuda', or '' where core IR itself is run.
     `threads` run a call; where there are `few`, AD and the passes prefer less work to more parallelism.  `traces`:
-    a program may print while it runs.  All other fields are decisions of the lowering.
+    a program may print while it runs.  `load` to `small` are what memory costs, which `optimise/remat/policy.py` asks.
+    All other fields are decisions of the lowering.
     """
 
     name: str
     code: str = ""
     threads: int = MANY
+    load: int = 3  # of an element of an array, in scalar operations, see `core/scalarops.py`
+    store: int = 5
+    cached: int = 1 << 20  # bytes that are still in a cache when a return sweep reads them
+    small: int = 1 << 23  # bytes that an array may have which is there for another choice of what is computed
     traces: bool = True
     pool: bool = False  # nests are cut into parts, which a thread pool takes
     forks: bool = False  # tasks may run at once

@@ -6,7 +6,7 @@ import networkx as nx
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from futad.optimise.mincut import INFINITE, Graph
+from futad.optimise.remat.mincut import INFINITE, Graph
 
 EDGE = st.tuples(st.integers(0, 7), st.integers(0, 7), st.sampled_from([0, 1, 2, 3, 7, INFINITE]))
 

@@ -14,8 +14,9 @@ from futad.core import ir
 from futad.core.budget import budget_of, budgeted
 from futad.core.parse import parse_program
 from futad.fires import counting
-from futad.optimise.remat import pays, remat
-from futad.pipeline import compile_program
+from futad.optimise.remat.iterations import remat
+from futad.optimise.remat.policy import Policy
+from futad.pipeline import compile_program, pass_names
 from futad.source import compile_text, load_program
 from futad.target import C
 from tests.support.optimise_support import heads, passes, same_results
@@ -57,7 +58,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_only_sweeps_that_go_forward_compute_them(file: Path) -> None:
     """Forward, and again in each iteration of the outer loop's return sweep; not in the inner return sweep."""
     core = compile_program(load_program(str(file)))
-    before = compile_program(load_program(str(file)), stop_after="simplify-fused")
+    before = compile_program(load_program(str(file)), stop_after="simplify-matmul")
     assert (costly(before, "gradient"), costly(core, "gradient")) == (6, 4)
     assert costly(before, "once") == costly(core, "once") == 4
     assert costly(before, "cheap") == costly(core, "cheap") == 0
@@ -71,14 +72,15 @@ def test_an_outermost_loop_saves_what_stays_in_a_cache(iterations: int, saved: i
         entry back (w: [16]f64) (x: [16]f64): [16]f64 =
           vjp (\\w -> f64.sum (loop y = x for _i < {iterations} do
                                map2 (\\w y -> f64.tanh (w * y) * f64.exp (-y)) w y)) w 1""")
-    before = compile_program(core, stop_after="simplify-fused")
+    before = compile_program(core, stop_after="simplify-matmul")
     assert costly(before, "back") - costly(compile_program(core), "back") == saved
 
 
 @pytest.mark.slow
 def test_the_gates_of_dlstm() -> None:
     core = compile_program(load_program(str(PROGRAMS / "dlstm.fut")))
-    before = compile_program(load_program(str(PROGRAMS / "dlstm.fut")), stop_after="simplify-fused")
+    without = [name for name in pass_names() if name != "remat"]
+    before = compile_program(load_program(str(PROGRAMS / "dlstm.fut")), passes=without)
     assert costly(before, "gradient") - costly(core, "gradient") == 5
 
 
@@ -160,7 +162,7 @@ def test_products_with_as_many_rows_as_the_loop_carries(carried: bool) -> None:
         text = text.replace(", l_11: i64", "").replace("l_11, p_15", "p_15").replace("[n_1, x_4", "[x_4")
         text = text.replace("l_11", "n_1").replace("k_7: i64, ", "").replace("k_7", "n_1")
     p = parse_program(text)
-    q = passes(p, lambda p: remat(p, few=True))
+    q = passes(p, lambda p: remat(p, C))
     assert heads(q)["MatMul"] == (2 if carried else 1)
     rng = np.random.default_rng(2)
     for n, m, iterations in ((3, 2, 4), (1, 1, 1), (2, 3, 0)):
@@ -194,7 +196,7 @@ def test_scalars_of_a_width_that_the_iteration_computes(within: bool) -> None:
     text = WIDTH.replace("WIDTH", "let l_18: i64 = mul(m_2, 2i64)" if within else "")
     text = text.replace("HERE", "let l_35: i64 = mul(m_2, 2i64)" if within else "")
     p = parse_program(text if within else text.replace("l_18", "k_5").replace("l_35", "k_5"))
-    q = passes(p, lambda p: remat(p, few=True))
+    q = passes(p, lambda p: remat(p, C))
     assert heads(q)["exp"] == (2 if within else 1)
     rng = np.random.default_rng(3)
     for n, m in ((3, 2), (1, 1), (0, 2), (2, 0)):
@@ -205,7 +207,7 @@ def test_scalars_of_a_width_that_the_iteration_computes(within: bool) -> None:
     ("cost", "saved", "room", "worth"), [(8, 1, 1, True), (7, 1, 1, False), (8, 8, 1, True), (8, 9, 1, False), (8, 9, 2, True), (99, 0, 1, False), (99, 1, 0, False)]
 )  # fmt: skip
 def test_what_pays(cost: int, saved: int, room: int, worth: bool) -> None:
-    assert pays(cost, saved, room) is worth
+    assert Policy(C).saves(cost, saved, room) is worth
 
 
 # The inner loop's integers are undone, so that it saves nothing, and its sweeps are the loops that they are without a budget.
@@ -227,7 +229,7 @@ def test_nothing_more_is_saved_under_a_budget(options: dict[str, Any]) -> None:
     with counting() as counts:
         core = compile_program(program, target=C, check=True)
     assert counts["remat"] == (0 if options else 1)
-    before = compile_program(program, target=C, stop_after="simplify-fused")
+    before = compile_program(program, target=C, stop_after="simplify-matmul")
     assert ("forward_sweep" in str(before), "_sweep" in str(core)) == (not options, False)
     rng = np.random.default_rng(1)
     same_results(before, core, [2, 3, 4, rng.normal(size=(2, 3)), rng.normal(size=(4, 3))], name="gradient")
@@ -245,7 +247,7 @@ entry outermost [m] (x: f64) (zs: [m]f64): (f64, [m]f64) = vjp (\\(x, zs) -> pat
 def test_scalars_of_iterations_in_a_map(name: str, left: int) -> None:
     """Each element's loop has memory that the next one uses again; that of one loop would be added to what there is."""
     program = compile_text(ITERATIONS)
-    assert costly(compile_program(program, target=C, stop_after="simplify-fused"), name) == 2
+    assert costly(compile_program(program, target=C, stop_after="simplify-matmul"), name) == 2
     assert costly(compile_program(program, target=C), name) == left
     assert costly(compile_program(program), name) == 2
 

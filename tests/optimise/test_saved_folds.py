@@ -76,7 +76,7 @@ def test_folds_are_not_computed_again(source: str, fires: int, before: int, afte
     these, and what the second one is of."""
     core = compile_text(source)
     with counting() as counts:
-        with_them = compile_program(core, target=C, stop_after="simplify-saved-folds", check=True)
+        with_them = compile_program(core, target=C, stop_after="simplify-remat", check=True)
     without = compile_program(core, target=C, stop_after="simplify-matmul")
     assert counts["saved-folds"] == fires
     assert (exponentials(without, "gradient"), exponentials(with_them, "gradient")) == (before, after)

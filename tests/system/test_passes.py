@@ -74,7 +74,7 @@ def test_cuda_runs_what_the_emulated_device_runs() -> None:
     few = pass_names(replace(TARGETS["multicore"], threads=FEW))
     assert "in-order" in c and "at-once" in few, "tasks run in order, or at once"
     assert [name for name in c if name != "in-order"] == [name for name in few if name != "at-once"]
-    assert set(c) - set(many) == {"in-order", "sink-into-loop", "saved-folds", "simplify-saved-folds"}
+    assert set(c) - set(many) == {"in-order", "sink-into-loop"}
 
 
 @pytest.mark.slow

@@ -30,12 +30,14 @@ from typing import TypeAlias
 
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
-from futad.core.ir import Lambda, Program, Stm
+from futad.core.ir import Lambda, Stm
 from futad.core.operator import divisor
 from futad.core.scalarops import OPS
-from futad.core.types import AccType, Atom, Const, Prim, Type, Var, array_of, row_type
+from futad.core.types import AccType, Atom, Prim, Type, Var
 from futad.legality import Legality
-from futad.optimise.mincut import INFINITE, Graph
+from futad.optimise.remat.mincut import INFINITE, Graph
+from futad.optimise.remat.nests import with_inputs, with_result
+from futad.optimise.remat.policy import Policy
 from futad.optimise.subst import Subst
 from futad.optimise.values import Table
 
@@ -44,25 +46,20 @@ UNWRITTEN = LEGAL.condition("not overwritten", "what the map reads was overwritt
 SAME_PLACE = LEGAL.condition("same place", "the element read is that of another iteration")
 FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place, or not at all")
 
-LOAD = 3  # costs, as those of scalar operations in `core/scalarops.py`
-STORE = 5
-GAIN = 2  # least that has to be saved, unless an array is
-SMALL = 1 << 23  # bytes of an array that may be new outside of loops
-
 Coords: TypeAlias = tuple[Atom, ...]
 """The widths of a nest's levels, outermost first: the place of an element is an iteration of each."""
 
 
-def element_cut(program: Program) -> Program:
-    """The maps of every scope, with what they hand to one another chosen anew."""
-    return ir.map_bodies(program, lambda lam: _scope(lam, aliases(lam), False))
+def element_cut(lam: Lambda, policy: Policy) -> Lambda:
+    """A function's body with what maps hand to one another chosen anew."""
+    return _scope(lam, aliases(lam), policy)
 
 
-def _scope(lam: Lambda, alias: Aliases, inside: bool) -> Lambda:
-    """The scope and those in it; `inside` a loop."""
+def _scope(lam: Lambda, alias: Aliases, policy: Policy) -> Lambda:
+    """The scope and those in it."""
     uses: Counter[Atom] = Counter(lam.result)
     uses.update([v for s in lam.stms for v in ir.stm_free(s)])
-    cut = _Cut(alias, inside, uses)
+    cut = _Cut(alias, policy, uses)
     stms = cut.statements(lam.stms)
     if all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         return lam
@@ -121,8 +118,9 @@ class _Body:
 class _Cut:
     """One scope; `uses`: by how many statements of it."""
 
-    def __init__(self, alias: Aliases, inside: bool, uses: Counter[Atom]) -> None:
-        self.alias, self.inside, self.uses = alias, inside, uses
+    def __init__(self, alias: Aliases, policy: Policy, uses: Counter[Atom]) -> None:
+        self.alias, self.policy, self.uses = alias, policy, uses
+        self.loads, self.stores = policy.target.load, policy.target.store
         self.table = Table()
         self.types: dict[int, Type] = {}
 
@@ -140,8 +138,8 @@ class _Cut:
                     s = Stm(s.pat, ir.WithAcc(e.arrays, e.op, lam), s.attrs)
                 stms.append(s)
                 continue
-            deep = self.inside or isinstance(e, ir.Loop)
-            s = ir.map_scopes(s, partial(_scope, alias=self.alias, inside=deep))
+            within = self.policy.within(e, isinstance(e, ir.Loop))
+            s = ir.map_scopes(s, partial(_scope, alias=self.alias, policy=within))
             stms.append(s)
             if isinstance(s.exp, ir.Mapping):
                 lambdas = self.lambdas(stms, known, False)
@@ -250,14 +248,14 @@ class _Cut:
         """Let the lambda have the cheapest choice of loads and operations; whether that is another one."""
         read = [body.numbers[p] for p in body.lam.params if p in body.numbers]
         handed = [n for n in read if self.is_stored(n, body, known)]
-        old = sum([LOAD if n in body.around else self.load(n, body, known, True) for n in read])
+        old = sum([self.loads if n in body.around else self.load(n, body, known, True) for n in read])
         old += sum([OPS[s.exp.op].cost for s in body.lam.stms if isinstance(s.exp, ir.Op)])
         price, loads = self.cheapest(body, known, True)
-        if price < INFINITE and not self.room(body):
+        if price < INFINITE and not self.policy.more_arrays(body.coords):
             new = [n for n in loads if self.is_stored(n, body, known) or n not in known.arrays and n in known.places]
             if len(new) > len(handed):
                 price, loads = self.cheapest(body, known, False)
-        if price > old - (1 if self.spares(read, loads, body, known) else GAIN):
+        if not self.policy.other(old, price, self.spares(read, loads, body, known)):
             return False
         LEGAL.fired()
         self.rewrite(stms, body, known, loads)
@@ -279,13 +277,6 @@ class _Cut:
         """Whether nothing but this nest reads an array."""
         return self.uses[array] <= (array in ir.stm_free(body.stm))
 
-    def room(self, body: _Body) -> bool:
-        """Whether there may be more arrays than before."""
-        size = 8
-        for n in body.coords:
-            size *= n.value if isinstance(n, Const) else SMALL
-        return self.inside or size <= SMALL
-
     def readable(self, array: Var, body: _Body, n: int) -> bool:
         """Whether the nest may read an array; it may do so again if it does already."""
         return any(body.numbers.get(p) == n for p in body.lam.params) or UNWRITTEN(not self.alias.mutable(array))
@@ -301,20 +292,20 @@ class _Cut:
             array, levels = key
             if not self.readable(array, body, n):
                 return INFINITE
-            return LOAD if len(levels) == len(body.coords) else levels[-1] == len(body.coords) - 1
+            return self.loads if len(levels) == len(body.coords) else levels[-1] == len(body.coords) - 1
         if n in known.arrays:
             array, coords = known.arrays[n]
             if body.coords[: len(coords)] == coords and self.readable(array, body, n):
                 if len(coords) < len(body.coords):
                     return 0
-                return LOAD + STORE if self.alone(array, body) else LOAD
+                return self.loads + self.stores if self.alone(array, body) else self.loads
         if new and n in known.places:
             coords = known.places[n].coords
             if coords == body.coords:
-                return LOAD + STORE
+                return self.loads + self.stores
             if body.coords[: len(coords)] == coords:
                 return 0
-        return LOAD if any(body.numbers.get(p) == n for p in body.lam.params) else INFINITE
+        return self.loads if any(body.numbers.get(p) == n for p in body.lam.params) else INFINITE
 
     def cheapest(self, body: _Body, known: _Known, new: bool) -> tuple[int, list[int]]:
         """What the cheapest choice costs, and what it loads."""
@@ -421,7 +412,7 @@ class _Cut:
             have.update({body.numbers[v]: v for v in s.pat if v in body.numbers})
         results = tuple([value(body.numbers[a]) if a in body.numbers else subst.atom(a) for a in lam.result])
         new = Lambda(lam.params, tuple(out), results)
-        stms[-1] = _with_inputs(stms[-1], body.path, new, [(a, levels, a, v) for a, levels, v in inputs])
+        stms[-1] = with_inputs(stms[-1], body.path, new, [(a, levels, a, v) for a, levels, v in inputs])
 
     def stored(self, n: int, body: _Body, known: _Known) -> tuple[Var, Coords]:
         """The array with these values, which a nest before stores for this one if there is none."""
@@ -430,48 +421,9 @@ class _Cut:
             return array, coords
         place = known.places[n]
         s = place.stms[place.at]
-        place.stms[place.at] = made = _with_result(s, place.path, place.var)
+        place.stms[place.at] = made = with_result(s, place.path, place.var)
         known.arrays[n] = made.pat[-1], place.coords
         return known.arrays[n]
-
-
-def _with_result(s: Stm, path: tuple[int, ...], v: Var) -> Stm:
-    """The nest with what the map at the end of the path binds as its last result."""
-    e = s.exp
-    assert isinstance(e, ir.Mapping)
-    lam = e.lam
-    if path:
-        inner = _with_result(lam.stms[path[0]], path[1:], v)
-        lam = Lambda(lam.params, (*lam.stms[: path[0]], inner, *lam.stms[path[0] + 1 :]), lam.result)
-        v = inner.pat[-1]
-    lam = Lambda(lam.params, lam.stms, (*lam.result, v))
-    return Stm((*s.pat, Var(v.name, array_of(v.type, e.width))), e.over(e.arrays, lam), s.attrs)
-
-
-Input: TypeAlias = tuple[Var, tuple[int, ...], Var, Var]
-"""An array, the levels that index it, the part of it at hand, and what its element is to be called."""
-
-
-def _with_inputs(s: Stm, path: tuple[int, ...], new: Lambda, inputs: list[Input], level: int = 0) -> Stm:
-    """The nest with another lambda at the end of the path, which has elements of more arrays."""
-    e = s.exp
-    assert isinstance(e, ir.Mapping)
-    arrays, params, below = list(e.arrays), list(e.lam.params), list[Input]()
-    for array, levels, part, name in inputs:
-        if level not in levels:
-            below.append((array, levels, part, name))
-            continue
-        arrays.append(part)
-        p = name if level == levels[-1] else Var(array.name, row_type(part.type))
-        params.append(p)
-        if level != levels[-1]:
-            below.append((array, levels, p, name))
-    if path:
-        inner = _with_inputs(e.lam.stms[path[0]], path[1:], new, below, level + 1)
-        stms, result = (*e.lam.stms[: path[0]], inner, *e.lam.stms[path[0] + 1 :]), e.lam.result
-    else:
-        stms, result = new.stms, new.result
-    return Stm(s.pat, e.over(tuple(arrays), Lambda(tuple(params), stms, result)), s.attrs)
 
 
 __all__ = ["element_cut"]

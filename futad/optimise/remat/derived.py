@@ -19,6 +19,7 @@ from futad.core.operator import divisor
 from futad.core.scope import uses_in
 from futad.core.types import AccType, Atom, Prim, Var, row_type
 from futad.legality import Legality
+from futad.optimise.remat.policy import Policy
 
 LEGAL = Legality(
     "rematerialise",
@@ -29,10 +30,8 @@ CONSTANT = LEGAL.condition("sources not overwritten", "what it is computed from 
 FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place, or not at all")
 BY_ELEMENTS = LEGAL.condition("used by elements", "the user looks at other elements than its own")
 
-CHEAP = 4  # operations an element
 
-
-def rematerialise(lam: Lambda) -> Lambda:
+def rematerialise(lam: Lambda, policy: Policy) -> Lambda:
     """A function's body with such arrays computed where they are used; the same object if there are none.
 
     What they are computed from must still be there: arrays that may be overwritten somewhere are left alone.
@@ -50,7 +49,7 @@ def rematerialise(lam: Lambda) -> Lambda:
             r = s.pat[k]
             if r in final or uses.get(r, 0) != 1 or isinstance(r.type, AccType):
                 continue
-            found = _derived(e.lam, e.lam.result[k], e.first_mapped)
+            found = _derived(policy, e.lam, e.lam.result[k], e.first_mapped)
             if found is None:
                 continue
             q = s.pat[found[0]]
@@ -67,7 +66,7 @@ def rematerialise(lam: Lambda) -> Lambda:
     return Lambda(lam.params, tuple(stms), lam.result) if changed else lam
 
 
-def _derived(lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
+def _derived(policy: Policy, lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
     """Which other result `r` is a function of, element by element, and that function of scalars."""
     if not isinstance(r, Var):
         return None
@@ -76,14 +75,14 @@ def _derived(lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
     if r not in made:
         return None
     if isinstance(r.type, Prim):
-        found = _function(r, made, [a for a in lam.result[first:] if a is not r], bound)
+        found = _function(policy, r, made, [a for a in lam.result[first:] if a is not r], bound)
         source = found[0] if found is not None else None
     else:
         s = made[r]
         if not isinstance(s.exp, ir.Mapping):
             return None
         start, k = s.exp.first_mapped, s.pat.index(r)
-        inner = _derived(s.exp.lam, s.exp.lam.result[k], start) if k >= start else None
+        inner = _derived(policy, s.exp.lam, s.exp.lam.result[k], start) if k >= start else None
         found = (s.pat[inner[0]], inner[1]) if inner is not None else None
         source = found[0] if found is not None else None
     if found is None or source not in lam.result[first:] or set(found[1].free()) & bound:
@@ -92,9 +91,9 @@ def _derived(lam: Lambda, r: Atom, first: int) -> tuple[int, Lambda] | None:
 
 
 def _function(
-    r: Var, made: dict[Var, Stm], sources: Sequence[Atom], bound: set[Var]
+    policy: Policy, r: Var, made: dict[Var, Stm], sources: Sequence[Atom], bound: set[Var]
 ) -> tuple[Var, Lambda] | None:
-    """A scalar as a function of one of some others, by few operations that cannot fail."""
+    """A scalar as a function of one of some others, by cheap operations that cannot fail."""
     chosen: dict[Stm, None] = {}
     inputs: set[Var] = set()
     todo = [r]
@@ -106,11 +105,13 @@ def _function(
         if v not in bound:
             continue
         s = made.get(v)
-        if s is None or not isinstance(s.exp, ir.Op) or len(chosen) >= CHEAP:
+        if s is None or not isinstance(s.exp, ir.Op):
             return None
         if not FAILS_NOT(divisor(s.exp) is None):
             return None
         chosen[s] = None
+        if not policy.again(chosen):
+            return None
         todo += [a for a in s.exp.args if isinstance(a, Var)]
     if len(inputs) != 1:
         return None

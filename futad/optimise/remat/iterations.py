@@ -1,0 +1,73 @@
+"""What a return sweep would compute again, the forward sweep saves, where that pays (`policy.py`).
+
+The return sweep of a loop executes each iteration's statements again, on the loop variables that the forward sweep has
+saved.  Of what it computes so, some is saved, too: products and costly scalars (`scalars.py`), what a loop inside saves
+(`loops.py`), folds of rows (`folds.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from futad.core import ir
+from futad.core.alias import Aliases, aliases
+from futad.core.ir import Lambda, Program, Stm
+from futad.core.sweeps import forward_of, return_of, unmarked
+from futad.core.types import Var
+from futad.legality import Legality
+from futad.optimise.remat.folds import LEGAL as LEGAL_FOLDS
+from futad.optimise.remat.folds import folds
+from futad.optimise.remat.legal import BEFORE, LEGAL
+from futad.optimise.remat.loops import loops
+from futad.optimise.remat.policy import Policy
+from futad.optimise.remat.scalars import own_scalars, products, scalars
+from futad.optimise.remat.sweeps import Sweeps
+from futad.optimise.values import NestedValues, Values
+from futad.target import Target
+
+# Kinds of values, and how they are compared.
+KINDS: list[tuple[type[Values], Legality, list[Callable[[Sweeps, Policy], bool]]]] = [
+    (NestedValues, LEGAL_FOLDS, [folds]),
+    (Values, LEGAL, [products, scalars, loops, own_scalars]),
+]
+
+
+def remat(program: Program, target: Target) -> Program:
+    """Let forward sweeps save what return sweeps would compute again."""
+    return ir.map_bodies(program, lambda body: unmarked(_saved(body, Policy(target))))
+
+
+def _saved(lam: Lambda, policy: Policy) -> Lambda:
+    while (new := _scope(lam, {}, aliases(lam), policy)) is not lam:
+        lam = new
+    return lam
+
+
+def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy) -> Lambda:
+    """The scope with a pair of sweeps rewritten, those in it first.  `defs`: single definitions so far."""
+    defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
+    stms: list[Stm] = []
+    for s in lam.stms:
+        within = policy.within(s.exp, type(s.exp) is ir.For)
+        stms.append(ir.map_scopes(s, partial(_scope, defs=defs, alias=alias, policy=within)))
+    if not all(a is b for a, b in zip(stms, lam.stms, strict=True)):
+        # What is new in them is not in the aliases: the next round looks at this scope.
+        return Lambda(lam.params, tuple(stms), lam.result)
+    for j, second in enumerate(stms):
+        mark = return_of(second)
+        for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
+            for numbers, legality, kinds in KINDS:
+                pair = Sweeps.of(stms[i], second, numbers, defs, alias)
+                if pair is None or not any(kind(pair, policy) for kind in kinds):
+                    continue
+                new = pair.result()
+                later = {v for s in stms[i:j] for v in s.pat}
+                if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
+                    legality.fired()
+                    done = (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :])
+                    return Lambda(lam.params, done, lam.result)
+    return lam
+
+
+__all__ = ["remat"]
