@@ -18,10 +18,12 @@ ROOTS = (0.5, 1.5, 2.5, 3.5, -1.5, -3.5)  # not -0.5, -2.5: the root of -0.0 is 
 
 @op_rule("pow", changes=("zeros", "rounding"))
 def power(stm: Stm, ctx: Context) -> Result:
-    """`x ** 3` -> `x * x * x`, `x ** -2` -> `(1 / x) * (1 / x)`, `x ** 1.5` -> `select (x == -inf) inf (x * sqrt x)`.
+    """`x ** 3` -> `x * x * x`, `x ** -2` -> `(1 / x) * (1 / x)`, `x ** 0.5` -> `sqrt x`,
+    `x ** 1.5` -> `select (x == -inf) inf (x * sqrt x)`.
 
     Factors overflow or vanish only where the power does, and a root of numbers below zero is NaN, as the power is, but
-    for -inf.  Only after differentiation: a power has a simpler derivative, which at 0 is right for roots, too.
+    for -inf (to the power of 0.5 NaN, too, as NumPy has it).  Only after differentiation: a power has a simpler
+    derivative, which at 0 is right for roots, too.
     """
     e: Any = stm.exp
     x, y = e.args
@@ -38,9 +40,10 @@ def power(stm: Stm, ctx: Context) -> Result:
     made = _product(b, base, int(k))
     if root:
         s = b.op("sqrt", x, hint="root")
+        if made is None:
+            return [*b.stms, Stm(stm.pat, ir.Alias(s))]
         below = b.let(ir.Op("eq", (x, Const(t, -math.inf))), BOOL, "below")
-        scaled = s if made is None else b.op("mul", made, s)
-        made = b.let(ir.Op("select", (below, Const(t, math.inf), scaled)), t, "power")
+        made = b.let(ir.Op("select", (below, Const(t, math.inf), b.op("mul", made, s))), t, "power")
         made = b.op("div", one(t), made, hint="inverse") if inverse else made
     assert made is not None
     return [*b.stms, Stm(stm.pat, ir.Alias(made))]
