@@ -30,6 +30,13 @@ entry pieces [m][n] (xs: [m]f64) (ys: [n]f64): []f64 =
   let f x = f64.exp (f64.tanh x) + f64.log (1 + x * x) in map f (xs ++ ys ++ xs)
 entry backwards [n] (xs: [n]f64): [n]f64 = map (\\x -> f64.exp (f64.tanh x) + f64.log (1 + x * x)) (reverse xs)
 entry constant (xs: [13]f64): [13]f64 = map (\\x -> f64.exp (f64.tanh x) + f64.log (1 + x * x)) xs
+entry long (xs: [14]f64): ([14]f64, [14]f64) =
+  unzip (map (\\x ->
+    let a = f64.tanh (x * 0.5 + 1) in let b = f64.exp (a - x * x) in let c = 1 / (1 + f64.exp (0.3 - b * a))
+    let d = f64.tanh (c * a + b * 0.1) in let e = 1 / (1 + f64.exp (d * d - c + x)) in let f = f64.log (2 + e * d * a)
+    let g = f64.tanh (f + e * c - b) in let h = 1 / (1 + f64.exp (g * 0.7 - f + a * d)) in let i = f64.exp (h * g - e)
+    let j = f64.tanh (i + h * f - c * g) in let k = 1 / (1 + f64.exp (j * i - h + d * b)) in let l = f64.log (3 + k * j)
+    in (l * k + j * i - h * g + f * e, a * b + c * d - e * l + k)) xs)
 entry slope [n] (xs: [n]f64): ([n]f64, [n]f64) =
   let f xs = loop a = xs for _i < 2 do map2 (\\a x -> f64.tanh (a * x) + f64.exp (-a) * f64.log (1 + x * x)) a xs
   in (f xs, vjp f xs (map (\\_ -> 1) xs))
@@ -69,6 +76,7 @@ def test_every_length(core: Any, backend: CBackend, n: int) -> None:
 @pytest.mark.slow
 def test_constant_length(core: Any, backend: CBackend) -> None:
     same(core, backend, "constant", np.linspace(-2, 2, 13))
+    same(core, backend, "long", np.linspace(-2, 2, 14))
 
 
 @pytest.mark.slow

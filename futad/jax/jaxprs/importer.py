@@ -6,6 +6,7 @@ import ast
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -18,6 +19,7 @@ from futad.core.scalarops import folded
 from futad.core.types import Atom, Const, Var, array_of, i64
 from futad.errors import Error, Span, UsageError
 from futad.jax.jaxprs import (  # noqa: F401 (they register their rules)
+    bounds,
     contractions,
     control,
     derivatives,
@@ -107,6 +109,9 @@ class JaxprImporter:
     def _constant(self, value: Any) -> Value:
         if key_shape_of(value):
             value = jax.random.key_data(value)
+        return replace(self._of_array(value), bounds=bounds.of_array(np.asarray(value)))
+
+    def _of_array(self, value: Any) -> Value:
         a = np.asarray(value)
         elem = elem_of_aval(jax.typeof(value) if hasattr(value, "dtype") else jax.core.get_aval(value))
         shape = tuple([i64(n) for n in a.shape])
@@ -153,7 +158,8 @@ class JaxprImporter:
 
     def literal(self, v: Any) -> Value:
         elem = elem_of_aval(v.aval)
-        return everywhere(Const(elem, np.asarray(v.val).item()), [i64(n) for n in v.aval.shape])
+        made = everywhere(Const(elem, np.asarray(v.val).item()), [i64(n) for n in v.aval.shape])
+        return replace(made, bounds=bounds.of_array(np.asarray(v.val)))
 
     def equation(self, b: Builder, eqn: Any, args: list[Value]) -> list[Value]:
         place = place_of(eqn)
@@ -172,7 +178,10 @@ class JaxprImporter:
                 e.args = (e.message,)
             raise
         b.locate(first, place)
-        return [made] if isinstance(made, Value) else list(made)
+        every = [made] if isinstance(made, Value) else list(made)
+        if (within := bounds.of_equation(eqn, [v.bounds for v in args])) is not None:
+            every = [replace(every[0], bounds=within)]
+        return every
 
     def traced(self, b: Builder, f: Callable[..., Any], avals: Sequence[Any], args: Sequence[Value]) -> list[Value]:
         """What a function in JAX makes of operands of these shapes: for primitives that JAX itself is made of."""

@@ -17,6 +17,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import BOOL, I64, ONE, ZERO, Atom, Const, Prim, i64, one, row_type, shape_of, zero
+from futad.jax.jaxprs import bounds
 from futad.jax.jaxprs.folds import extreme
 from futad.jax.jaxprs.lifted import (
     Shape,
@@ -41,6 +42,11 @@ def difference(b: Builder, x: Atom, y: Atom) -> Atom:
     if isinstance(x, Const) and isinstance(y, Const):
         return i64(x.value - y.value)
     return x if y is ZERO else b.op("sub", x, y, hint="last")
+
+
+def number(size: Atom) -> int | None:
+    """A size that is known."""
+    return int(size.value) if isinstance(size, Const) else None
 
 
 def clipped(b: Builder, start: Atom, size: Atom, window: Atom) -> Atom:
@@ -160,6 +166,9 @@ def _gather(s: Site, x: Value, indices: Value) -> Value:
         at, inside = {}, None
         for d, start in zip(moving, starts, strict=True):
             wide = c.convert(I64, start)
+            if bounds.inside(indices.bounds, number(x.shape[d]), number(window[d])):
+                at[d] = wide
+                continue
             if mode == "FILL_OR_DROP":
                 ok = fits(c, wide, x.shape[d], window[d])
                 inside = ok if inside is None else c.op("and", inside, ok)

@@ -33,11 +33,14 @@ Scalars = Callable[..., Sequence[Atom]]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An array of shape `shape`: `atom` has its dimensions `axes`, ascending; along the others its elements repeat."""
+    """An array of shape `shape`: `atom` has its dimensions `axes`, ascending; along the others its elements repeat.
+
+    `bounds`: what its integers are not below and above, if that is known (`bounds.py`)."""
 
     atom: Atom
     axes: tuple[int, ...]
     shape: Shape
+    bounds: tuple[int, int] | None = None
 
     @property
     def elem(self) -> Prim:
