@@ -51,6 +51,9 @@ entry to_places_of_turns [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) : [
                xs ys is))
       (replicate m (replicate m (replicate m 1))) 1
 
--- Few pairs of long rows, of which the least term is wanted and not their sum.
-entry least_terms [k][p][m][n] (_w: [k]f64) (_v: [p]f64) (xs: [m][k]f64) (ys: [n][k]f64): [m][n]f64 =
-  map (\x -> map (\y -> f64.minimum (map2 (\a b -> (a - b) * (a - b)) x y)) ys) xs
+-- One tile of pairs of long rows, of which the least term is wanted and not their sum.
+def four [m][k] (xs: [m][k]f64) : [m][k + k + k + k]f64 = map (\(x: [k]f64) -> x ++ x ++ x ++ x) xs
+
+entry least_terms [k][p][m][n] (_w: [k]f64) (_v: [p]f64) (xs: [m][k]f64) (ys: [n][k]f64): [][n]f64 =
+  let (us, vs) = (four xs[:m / 2], four ys)
+  in map (\x -> map (\y -> f64.minimum (map2 (\a b -> (a - b) * (a - b)) x y)) vs) us
