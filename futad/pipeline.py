@@ -180,6 +180,8 @@ PASSES: list[Pass] = [
     *_fused_again("loosened", _device),
     Pass("rematerialise", _bodies("futad.flatten.rematerialise", "rematerialise"), _device),
     _simplify("simplify-rematerialise", _device, "rematerialise"),
+    Pass("own-rows", _bodies("futad.flatten.own_rows", "own_rows"), _device),
+    _simplify("simplify-own-rows", _device, "own-rows"),
     Pass("sums", _bodies("futad.flatten.column_sums", "sums"), _device),
     _simplify("simplify-sums", _device, "sums"),
     Pass("hoist-products", _bodies("futad.flatten.hoist_products", "hoist_products"), _device),
