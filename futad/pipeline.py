@@ -186,6 +186,8 @@ PASSES: list[Pass] = [
     _simplify("simplify-concat-axes", _c, "concat-axes"),
     Pass("eliminate-transposes", _lazy("futad.optimise.transpose_elimination", "eliminate_transposes"), _c),
     # devices
+    Pass("own-rows", _bodies("futad.flatten.own_rows", "own_rows"), _device),
+    _simplify("simplify-own-rows", _device, "own-rows"),
     Pass("sums", _bodies("futad.flatten.column_sums", "sums"), _device),
     _simplify("simplify-sums", _device, "sums"),
     Pass("hoist-products", _bodies("futad.flatten.hoist_products", "hoist_products"), _device),

@@ -26,6 +26,7 @@ _NATIVE = ("add", "min", "max", "and", "or", "xor")
 
 
 UNROLLED = 8  # iterations of a loop that the compiler may unroll whole
+SHORT = 16  # statements of a loop of which it may unroll a few iterations
 LARGE = 500  # statements of a kernel that may need more than 128 registers a thread
 THREADS = 128  # of a block of which each does a point, at most
 
@@ -225,8 +226,11 @@ class DeviceEmitter(Emitter):
 
     def for_(self, s: ir.For) -> None:
         if isinstance(s.bound, ir.Num) and s.bound.value > UNROLLED:
-            # Unrolled whole, all arrays that it runs over would be in registers, and spilled.
-            self.line("#pragma unroll 1")
+            # Unrolled whole, all arrays that it runs over would be in registers, and spilled.  A few iterations of a
+            # short one have their reads under way together, as the compiler does it where no bound is known.
+            inside = list(statements(s.body))
+            short = len(inside) <= SHORT and not any(b for x in inside for b in x.bodies())
+            self.line(f"#pragma unroll {4 if short else 1}")
         start, bound = self.expr(s.start), self.expr(s.bound)
         i = self.counter(s.var, self.indices.narrow(s.start) and self.indices.narrow(s.bound))
         self.line(f"for ({i} = {start}; {s.var} < {bound}; {s.var} += {s.step}) {{")

@@ -28,7 +28,7 @@ from futad.flatten import kernel as kir
 from futad.flatten.dispatch import in_block, on_host
 from futad.flatten.grids import tuple_bytes
 from futad.flatten.kernel_interface import NotInBlock
-from futad.flatten.nests import atomic, block_map, host_map
+from futad.flatten.nests import atomic, block_map, folded_rows, host_map
 from futad.flatten.operators import Fold, combine, operator
 from futad.flatten.pair_tiles import lower_all_pairs
 from futad.imp import ir
@@ -156,6 +156,8 @@ def _in_block(lo: DeviceLowerer, stm: core.Stm, e: core.Screma, destinations: li
     if lo.alone is not None and len(stms := fission.split(stm)) > 1:
         return lo.scope(core.Lambda((), tuple(stms), stm.pat), destinations)
     n = SoacLoop(lo, stm, destinations)
+    for k in folded_rows(e) if lo.turned else ():
+        n.inputs[k] = lo.turned.get(e.arrays[k], n.inputs[k])
     if not n.exp.folds:
         return block_map(lo, n)
     if any(not isinstance(a.type, Prim) for f in n.exp.folds for a in f.neutral):

@@ -77,6 +77,7 @@ class DeviceLowerer(Lowerer):
         self.kernels: list[Kernel] = []
         self.why: list[str] = []
         self.given: dict[core.Stm, Expr] = {}
+        self.turned: dict[core.Atom, View] = {}  # matrices that have a copy by columns, for rows that threads fold
         self.scalar_roots: dict[str, tuple[Root, ...]] = {}  # the memory that a scalar of the device may be in
         self.thread_slots: set[int] = set()
         self.warp_slots: set[int] = set()

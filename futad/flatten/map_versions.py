@@ -145,7 +145,7 @@ def map_grid(s: Stm, e: ir.Mapping, d: Deciding, without: frozenset[str], why: d
 def _inner(s: Stm, nest: Nest) -> tuple[ir.Atoms, int]:
     """How wide the parallel work in the innermost body is: sizes that are known outside, and the least that it is
     besides (0: not worth a block)."""
-    inside = {v for lam in s.exp.lambdas() for v in _bound(lam)}
+    inside = {v for lam in s.exp.lambdas() for v in bound_in(lam)}
     known: list[Atom] = []
     widest = 0
     for w in fission.widths(nest.body):
@@ -158,7 +158,8 @@ def _inner(s: Stm, nest: Nest) -> tuple[ir.Atoms, int]:
     return tuple(known), widest if widest > SMALL_INNER else 0
 
 
-def _bound(lam: Lambda) -> set[Var]:
+def bound_in(lam: Lambda) -> set[Var]:
+    """What a scope, and those in it, bind."""
     out = {*lam.params}
     for s in ir.statements(lam.stms):
         out.update(s.pat)

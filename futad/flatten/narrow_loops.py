@@ -404,4 +404,4 @@ def by_warps(lam: Lambda) -> bool:
 
 Bounds = Mapping[Var, Sequence[Sum]]
 
-__all__ = ["ALWAYS", "Bounds", "Narrow", "Sum", "by_warps", "narrow"]
+__all__ = ["ALWAYS", "FEW", "Bounds", "Narrow", "Sum", "by_warps", "narrow"]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.grid import Grid, Version
 from futad.core.nest import Nest
-from futad.core.types import I64, Atom, Var
+from futad.core.types import I64, Atom, Const, Var
 from futad.flatten import fission
 from futad.flatten import kernel as kir
 from futad.flatten.conditions import condition
@@ -25,7 +25,8 @@ from futad.flatten.device_choices import ways
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.kernel_interface import NotInBlock
 from futad.flatten.levels import levels_of
-from futad.flatten.narrow_loops import by_warps
+from futad.flatten.map_versions import bound_in
+from futad.flatten.narrow_loops import FEW, by_warps
 from futad.flatten.pair_tiles import lower_all_pairs
 from futad.flatten.private_histograms import ROWS_SHARED, SHARED, in_shared_memory, rows_in_shared_memory
 from futad.flatten.staging import ROWS_OUT, staged
@@ -59,12 +60,11 @@ def inner_width(lo: DeviceLowerer, grid: Grid) -> Expr | None:
     return ir.Scalar("max", (known, num(grid.least)), I64, I64) if grid.least else known
 
 
-def nest_width(lo: DeviceLowerer, body: core.Lambda, inner: Expr) -> Expr:
-    """How many points the widest nest in a body has whose sizes are known outside, or `inner` of what is no nest."""
-    inside = {v for s in core.statements(body.stms) for v in (*s.pat, *[p for f in s.exp.lambdas() for p in f.params])}
-    inside.update(body.params)
+def nest_width(lo: DeviceLowerer, levels: Nest, inner: Expr) -> Expr:
+    """How many points the widest nest inside has whose sizes are known outside, or `inner` of what is no nest."""
+    inside = {*levels.bound, *bound_in(levels.body)}
     widest, seen = inner, set[tuple[Atom, ...]]()
-    todo = list(body.stms)
+    todo = list(levels.body.stms)
     while todo:
         e = todo.pop().exp
         if isinstance(e, core.Control):
@@ -211,6 +211,7 @@ class _Versions:
         near = (lo.tried(COPIES, lambda: columns_near(lo, levels) or None) or {}) if unit == "thread" else {}
         before = {a: lo.env[a] for a in near}
         lo.env |= near
+        lo.turned = (lo.tried(COPIES, lambda: rows_again(lo, levels) or None) or {}) if unit == "block" else {}
         with lo.kernel("thread" if unit == "thread" else "block") as body, lo.space(self.sizes, unit) as (index, _):
             _point(lo, n, levels, index)
         what = _what(n, levels)
@@ -226,7 +227,7 @@ class _Versions:
         """Launch a kernel of whose points each is done by a block, or by a warp."""
         lo = self.lo
         made = lo.launch(body, "block", self.total, f"{what}, inner parts by the block", inner)
-        if (widest := nest_width(lo, self.levels.body, inner)) is not inner:
+        if (widest := nest_width(lo, self.levels, inner)) is not inner:
             # Few points leave processors idle: then a block has a thread for each point of the nests inside.
             last = lo.out.pop()
             few: list[ir.Stmt] = [kir.Launch(made, self.total, widest)]
@@ -338,6 +339,34 @@ def columns_near(lo: DeviceLowerer, levels: Nest) -> dict[Var, Value]:
             copy = lo.materialise(permuted)
             out[a] = View(copy.base, copy.offset, (copy.strides[1], copy.strides[0]), v.shape)
     return out
+
+
+def rows_again(lo: DeviceLowerer, levels: Nest) -> dict[Atom, View]:
+    """Matrices of which each thread of a block folds a row in every iteration of a loop: by columns, so that neighbours
+    read neighbouring elements."""
+    inside = {*levels.bound, *bound_in(levels.body)}
+    out: dict[Atom, View] = {}
+    todo = [t for s in levels.body.stms if isinstance(s.exp, core.Loop) for f in s.exp.lambdas() for t in f.stms]
+    while todo:
+        e = todo.pop().exp
+        if isinstance(e, core.Control):
+            todo += [t for f in e.lambdas() for t in f.stms]
+        for k in folded_rows(e):
+            assert isinstance(e, core.Map)
+            a = e.arrays[k]
+            v = lo.env.get(a) if isinstance(a, Var) and a not in inside | out.keys() else None
+            if isinstance(v, View) and v.rank == 2 and v.dense and isinstance(v.base, Mem):
+                out[a] = permuted(lo.materialise(permuted(v, (1, 0))), (1, 0))
+    return out
+
+
+def folded_rows(e: core.Exp) -> list[int]:
+    """Which inputs of a map have rows that a thread folds, as it does each point."""
+    if not isinstance(e, core.Map) or levels_of(e.lam).inner:
+        return []
+    folds = [s.exp for s in e.lam.stms if isinstance(s.exp, core.Screma) and s.exp.folds]
+    folded = {a for f in folds if not isinstance(f.width, Const) or f.width.value > FEW for a in f.arrays}
+    return [k for k, p in enumerate(e.lam.params) if p in folded]
 
 
 def block_map(lo: DeviceLowerer, n: SoacLoop) -> list[Value]:

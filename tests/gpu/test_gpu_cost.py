@@ -208,7 +208,7 @@ def test_products_of_lstm_fill_the_card() -> None:
     a = count(module, program, "gradient", {"t": 20, "b": 1024, "d": 300, "h": 192, "o": 192})
     products = [r for r in a.rows.values() if r.what.startswith("product ")]
     assert len(products) >= 8 and min(r.blocks for r in products) >= 132
-    assert sum("sums in parts" in r.what for r in products) == 2
+    assert sum("sums in parts" in r.what for r in products) == 3
 
 
 @pytest.mark.slow
@@ -220,9 +220,9 @@ def test_a_time_step_of_lstm_takes_few_launches() -> None:
         return count(module, program, entry, {"t": t, "b": 1024, "d": 300, "h": 192, "o": 300}).launches
 
     assert launches("objective", 21) - launches("objective", 20) <= 12
-    # Both sweeps: a product and a map forward; back a map, and the products by which the next step and the weights get
-    # their adjoints.  The predictions and what they add are of all steps at once.
-    assert launches("gradient", 21) - launches("gradient", 20) <= 5
+    # Both sweeps: a product and a map forward; back a map, and the product by which the step before gets its adjoint.
+    # The predictions, what they add, and the weights' adjoints are of all steps at once.
+    assert launches("gradient", 21) - launches("gradient", 20) <= 4
 
 
 def kmeans(entry: str, n: int, d: int, k: int) -> Account:

@@ -15,7 +15,7 @@ from futad.backend.device_emit import DeviceEmitter
 from futad.flatten import kernel as kir
 from futad.imp.walk import statements
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text, load_program
 from futad.testing.build import device_backend
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
@@ -84,6 +84,14 @@ def definitions(text: str) -> Iterator[tuple[str, set[str]]]:
             piece = ""
 
 
+# A product that is added to a sum in place, in every iteration.
+ADDED = """
+entry added [n][m] (a: [n][m]f64) (b: [n][m]f64) (k: i64) =
+  loop c = map (\\x -> map (\\y -> x[0] + y[0]) b) a for i < k do
+    map2 (map2 (+)) c (map (\\x -> map (\\y -> f64.sum (map2 (\\p q -> p * q) x y)) b) (map (map (* f64.i64 i)) a))
+"""
+
+
 @pytest.mark.slow
 def test_every_template_is_in_the_kernels_of_some_program() -> None:
     uses: dict[str, set[str]] = {}
@@ -94,7 +102,8 @@ def test_every_template_is_in_the_kernels_of_some_program() -> None:
     paths = sorted((ROOT / "tests" / "programs").glob("*.fut"))
     paths += [ROOT / "benchmarks" / "programs" / f"{name}.fut" for name in PRODUCTS]
     used: set[str] = set()
-    called = set().union(*[NAME.findall(device_backend(compile_program(load_program(str(p)))).source) for p in paths])
+    programs = [*[load_program(str(p)) for p in paths], compile_text(ADDED, "added.fut")]
+    called = set().union(*[NAME.findall(device_backend(compile_program(p)).source) for p in programs])
     while called:
         name = called.pop()
         if name not in used and name in uses:
