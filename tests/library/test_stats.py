@@ -161,7 +161,6 @@ def test_edges(backend):
         np.testing.assert_allclose(values(name, params, xs, backend), wanted, 1e-12, 1e-14, err_msg=f"{name}{params}")
 
 
-@pytest.mark.slow
 @needs_cc
 def test_slopes_at_the_border_of_a_case():
     """The shape 1 of a gamma density has a derivative by the shape, though its factor log x is multiplied by 0."""
