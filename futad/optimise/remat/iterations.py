@@ -15,7 +15,6 @@ from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.sweeps import forward_of, return_of, unmarked
 from futad.core.types import Var
-from futad.legality import Legality
 from futad.optimise.remat.folds import LEGAL as LEGAL_FOLDS
 from futad.optimise.remat.folds import folds
 from futad.optimise.remat.legal import BEFORE, LEGAL
@@ -27,9 +26,9 @@ from futad.optimise.values import NestedValues, Values
 from futad.target import Target
 
 # Kinds of values, and how they are compared.
-KINDS: list[tuple[type[Values], Legality, list[Callable[[Sweeps, Policy], bool]]]] = [
-    (NestedValues, LEGAL_FOLDS, [folds]),
-    (Values, LEGAL, [products, scalars, loops, own_scalars]),
+KINDS: list[tuple[type[Values], list[Callable[[Sweeps, Policy], bool]]]] = [
+    (NestedValues, [folds]),
+    (Values, [products, scalars, loops, own_scalars]),
 ]
 
 
@@ -57,14 +56,17 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy)
     for j, second in enumerate(stms):
         mark = return_of(second)
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
-            for numbers, legality, kinds in KINDS:
+            for numbers, kinds in KINDS:
                 pair = Sweeps.of(stms[i], second, numbers, defs, alias)
                 if pair is None or not any(kind(pair, policy) for kind in kinds):
                     continue
                 new = pair.result()
                 later = {v for s in stms[i:j] for v in s.pat}
                 if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
-                    legality.fired()
+                    if folds in kinds:
+                        LEGAL_FOLDS.fired()
+                    else:
+                        LEGAL.fired()
                     done = (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :])
                     return Lambda(lam.params, done, lam.result)
     return lam
