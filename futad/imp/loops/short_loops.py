@@ -76,12 +76,17 @@ def short_inside(
 
 
 def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
-    """`x = a[j]; t = x + e; a[j] = t` becomes `a[j] += e` where a is folded into and nothing else mentions x or t."""
+    """`x = a[j]; t = x + e; a[j] = t` becomes `a[j] += e` where a is folded into, nothing else mentions x or t, and
+    nothing is written from the first to the last."""
     uses = Counter(name for s in statements(body) for name in s.uses())
-    made = {s.name: s.init for s in body if isinstance(s, ir.Decl) and not s.mutable}
+    made: dict[str, Expr] = {}  # by what has been declared since something else was done
     gone: set[str] = set()
     out: list[ir.Stmt] = []
     for s in body:
+        if isinstance(s, ir.Decl) and not s.mutable and s.init is not None:
+            made[s.name] = s.init
+            out.append(s)
+            continue
         if isinstance(s, ir.Store) and s.pointer in folds and s.op is None and isinstance(s.value, ir.Ref):
             t = made.get(s.value.name)
             if isinstance(t, ir.Scalar) and t.op == "add" and t.type.is_float and uses[s.value.name] == 1:
@@ -93,6 +98,7 @@ def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
                         gone |= {x.name, s.value.name}
                         s = replace(s, value=e, op="add")
                         break
+        made = {}
         out.append(s.map_bodies(lambda inside: _additions(inside, folds)))
     return [s for s in out if not (isinstance(s, ir.Decl) and s.name in gone)]
 
