@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import futad
+from futad.api.program import Program
 from futad.core import ir
 from futad.fires import counting
 from futad.pipeline import compile_program
@@ -93,3 +94,35 @@ def test_answers(backend: str, n: int, m: int, k: int) -> None:
     for a, e in zip(program.gradient(cost, k, g), expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(np.sum(expected[1] * v), program.along(cost, k, g, v), rtol=1e-10)
+# The place of a row's least element is found by comparing that with the elements: sines, which are computed again.
+EXTREMA = """
+def ends [n][k] (x: [n][k]f64) (w: [k][k]f64) =
+  loop (v, hs) = (replicate k 0.7, replicate n (replicate k 0)) for i < n do
+    let v = tabulate k (\\s ->
+      let z = f64.minimum (map2 (\\u a -> 0.9 * (a * f64.sin u)) v w[s]) * 0.9
+      in f64.sin (f64.exp (-f64.sqrt (0.1 + z * z)) + 0.3 * x[i, s]))
+    in (v, hs with [(i * 2) % n] = v)
+def repeated [n][k] (x: [n][k]f64) (w: [k][k]f64) =
+  ends (loop x for _t < 3 do map (map (\\a -> a / (1 + a * a))) (ends x w).1) w
+entry gradient [n][k] (x: [n][k]f64) (w: [k][k]f64) (y: [k]f64) (z: [n][k]f64) =
+  vjp (\\(x, w) -> repeated x w) (x, w) (y, z)
+"""
+
+
+def test_extrema_that_are_compared_are_not_saved() -> None:
+    text = EXTREMA.replace("f64.sin (f64.exp (-f64.sqrt (0.1 + z * z))", "(z")
+    for element, fires in [("f64.sin u", False), ("f64.sqrt (1 + u * u) / (2 - u)", True)]:
+        with counting() as counts:
+            compile_program(compile_text(text.replace("f64.sin u", element)), target=C, check=True)
+        assert (counts["saved-folds"] > 0) == fires
+
+
+@pytest.mark.slow
+def test_extrema_that_are_compared_are_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O3")  # vectors, whose sines are other ones
+    rng = np.random.default_rng(7)
+    c, duals = futad.compile(EXTREMA, backend="c"), Program(compile_text(EXTREMA), engine="dual")
+    for n, k in [(0, 3), (1, 1), (4, 4), (6, 9), (2, 17)]:
+        x, w, y, z = rng.normal(size=(n, k)), rng.normal(size=(k, k)), rng.normal(size=k), rng.normal(size=(n, k))
+        for a, b in zip(c.gradient(x, w, y, z), duals.gradient(x, w, y, z), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)

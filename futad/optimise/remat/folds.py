@@ -42,6 +42,10 @@ LEGAL = Legality(
     "a return sweep reads the folds of rows that the forward sweep saves for it",
     worth="the gradients of textbook/sinkhorn.fut and hmc.fut in 0.7 and 0.8 of the time; also in hmm and kalman there",
 )
+SAME_BITS = LEGAL.condition(
+    "equal to what is computed again",
+    "an extremum is compared with the elements, which have other bits than those it was chosen from: its place is lost",
+)
 SAME_ROWS = LEGAL.condition("as many rows", "the return sweep's map has other rows than the one whose folds are saved")
 
 
@@ -64,6 +68,7 @@ def folds(pair: Sweeps, policy: Policy) -> bool:
         made |= {n: fold for n, fold in _made_of_folds(policy, pair.forward, k, s) if n not in made}
     back = [fold for k, s in enumerate(pair.r.body.stms) for fold in _made_of_folds(policy, pair.back, k, s)]
     pairs = {w.var: (n, made[n], w) for n, w in back if n in made and _matches(pair, made[n], w)}
+    pairs = {v: found for v, found in pairs.items() if SAME_BITS(not pair.compared.origins_differ(v))}
     pairs = {v: (n, there, w) for v, (n, there, w) in pairs.items() if _fits(pair, policy, there, policy.dear)}
     needed = _needed(pair.r.body, pairs.keys())
     final: dict[int, Var] = {}

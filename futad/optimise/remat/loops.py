@@ -24,6 +24,7 @@ from futad.optimise.remat.legal import (
     KNOWN,
     OWN_OVERWRITTEN,
     SAME,
+    SAME_BITS,
     SAVES_ALONE,
     SAVING,
     THERE,
@@ -148,6 +149,8 @@ def _save_loop(pair: Sweeps, m: _Match) -> bool:
     if rest is None:
         return False
     wanted = _wanted(pair, m)
+    if not SAME_BITS(not any(pair.compared.origins_differ(again.pat[q]) for q in wanted)):
+        return False
     final: dict[int, Var] = {}
     for q in wanted:
         if q in m.saving:
