@@ -10,10 +10,11 @@ import pytest
 import futad
 from futad.api.program import Program
 from futad.core import ir
+from futad.core.interp import Interpreter
 from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
-from futad.target import C
+from futad.target import MULTICORE, C
 
 LOGSUMEXP = """
 def logsumexp [m] (v: [m]f64) = let t = f64.maximum v in t + f64.log (f64.sum (map (\\u -> f64.exp (u - t)) v))
@@ -56,6 +57,14 @@ entry gradient [n] (a: [n][n]f64) (k: i64) (x: [n]f64): [n]f64 =
   vjp (\\x -> f64.sum (loop x = x for _i < k do
     let y = map (\\row -> f64.sum (map2 (*) row x)) a
     in map2 (\\x y -> x * y) x y)) x 1
+"""
+# The force's folds are made where it is added up alone.
+TRAINED = """
+def loss [n] (a: [n][n]f64) (b: [n]f64): f64 =
+  f64.sum (map (\\r -> let t = f64.tanh (f64.sum (map2 (*) r b)) in t * t) a)
+entry trained [n] (a: [n][n]f64) (k: i64) (b: [n]f64): f64 =
+  f64.sum (loop b for _i < k do map2 (\\x d -> x - 0.1 * d) b (vjp (loss a) b 1))
+entry gradient [n] (a: [n][n]f64) (k: i64) (b: [n]f64) = vjp (\\(a, b) -> trained a k b) (a, b) 1
 """
 
 
@@ -126,3 +135,15 @@ def test_extrema_that_are_compared_are_computed_again(monkeypatch: pytest.Monkey
         x, w, y, z = rng.normal(size=(n, k)), rng.normal(size=(k, k)), rng.normal(size=k), rng.normal(size=(n, k))
         for a, b in zip(c.gradient(x, w, y, z), duals.gradient(x, w, y, z), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+
+
+def test_folds_made_in_the_scope_of_an_accumulator() -> None:
+    rng = np.random.default_rng(1)
+    a, b = rng.standard_normal((4, 4)), rng.standard_normal(4)
+    core = compile_text(TRAINED)
+    for target in (C, MULTICORE):
+        compiled = Interpreter(compile_program(core, target=target, check=True))
+        found = compiled.run("gradient", [np.int64(4), a, np.int64(3), b])
+        expected = futad.grad(futad.compile(TRAINED, backend="interp").trained, argnums=(0, 2), method="dual")(a, 3, b)
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-13)

@@ -65,7 +65,8 @@ def folds(pair: Sweeps, policy: Policy) -> bool:
         return False
     made: dict[int, _Fold] = {}
     for k, s in enumerate(pair.f.body.stms):
-        made |= {n: fold for n, fold in _made_of_folds(policy, pair.forward, k, s) if n not in made}
+        if type(s.exp) is not ir.WithAcc:  # its scope returns accumulators alone
+            made |= {n: fold for n, fold in _made_of_folds(policy, pair.forward, k, s) if n not in made}
     back = [fold for k, s in enumerate(pair.r.body.stms) for fold in _made_of_folds(policy, pair.back, k, s)]
     pairs = {w.var: (n, made[n], w) for n, w in back if n in made and _matches(pair, made[n], w)}
     pairs = {v: found for v, found in pairs.items() if SAME_BITS(not pair.compared.origins_differ(v))}
