@@ -76,8 +76,15 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
     if asked:
         loop.lanes = asked
     elif cost(body) >= HEAVY:
-        loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
+        loop.lanes = lane_bytes(body)
     return True
+
+
+def lane_bytes(body: list[ir.Stmt]) -> int:
+    """Bytes of an element of a loop's vectors: of the floats that it computes with, where there are some.  Narrow
+    integers beside wide floats, as indices are, would ask for more lanes than registers have of floats."""
+    types = [e.type for s in body for e in s.exprs() if not e.type.is_bool]
+    return min([t.bits for t in types if t.is_float] or [t.bits for t in types]) // 8
 
 
 def _disjoint(s: ir.Store, t: ir.Store) -> bool:
