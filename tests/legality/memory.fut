@@ -97,7 +97,7 @@ entry two_arrays [n] [m] (xs: [n][m]f64): ([n][m]f64, [n][m]f64) =
   loop (a, b) = (replicate n (replicate m 1), replicate n (replicate m 2)) for i < n do
     let v = map f64.sin xs[i] in (a with [i] = v, b with [n - 1 - i] = v)
 -- What an iteration makes is wanted in one place, by each of its updates; a copy of what was made there first shares it.
-entry copies_in_turns [n] (xs: [n]f64): ([n]f64, f64) =
+entry copies_in_iterations [n] (xs: [n]f64): ([n]f64, f64) =
   loop (a, s) = (copy xs, 0) for i < n do
     let b = map (\x -> f64.sin (x + xs[i])) (reverse a)
     let old = copy b

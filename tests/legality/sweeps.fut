@@ -28,7 +28,7 @@ entry other_element [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
       let i = last - j
       let s = cs[i]
       in map2 (\w g -> g * f64.exp (-s * w)) ws[i] g
-entry fewer_turns [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
+entry fewer_iterations [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
   loop b = copy x for _t < 2 do
     let last = n - 1
     let y = #[forward_sweep(1)] loop y = b for i < last do let c = cs[i] in map2 (\w q -> f64.exp (-c * w) + q) ws[i] y
