@@ -58,3 +58,8 @@ entry narrower [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
       let k = i % (m + 1)
       let ts = map2 (\w q -> f64.exp (-c * w) * q) (take k ws[i]) (take k g)
       in map (* (1 + f64.sum ts)) g
+-- Two loops of equal iterations on arrays of their own, which are not equal in the beginning.
+entry other_start [n] (zs: [n]f64): (f64, f64) =
+  let a = loop s = replicate n 0 for i < n do s with [i] = zs[i] + f64.sum s
+  let b = loop s = replicate n 1 for i < n do s with [i] = zs[i] + f64.sum s
+  in (f64.sum a, f64.maximum b)

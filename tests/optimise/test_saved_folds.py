@@ -103,6 +103,8 @@ def test_answers(backend: str, n: int, m: int, k: int) -> None:
     for a, e in zip(program.gradient(cost, k, g), expected, strict=True):
         np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-13)
     np.testing.assert_allclose(np.sum(expected[1] * v), program.along(cost, k, g, v), rtol=1e-10)
+
+
 # The place of a row's least element is found by comparing that with the elements: sines, which are computed again.
 EXTREMA = """
 def ends [n][k] (x: [n][k]f64) (w: [k][k]f64) =
