@@ -110,6 +110,10 @@ def test_sample(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not done.findings
 
 
+def test_what_a_function_returns_is_not_overwritten_beside_its_argument() -> None:
+    compile_text(case("source", 26112731148693, "f64", ("value",)).text(), "source.fut")
+
+
 @pytest.mark.slow
 def test_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The IR is checked after each pass, and what the passes of C make has the values it should have."""
