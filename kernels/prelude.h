@@ -82,6 +82,14 @@ static __attribute__((noinline, const, unused)) double futad_lgamma(double x) {
   return lgamma_r(x, &sign);
 }
 #define FUTAD_LGAMMA futad_lgamma
+/* A sum takes in a product, but no sum: with -0 that is the product, its sign included. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FUTAD_ROUNDED_MUL(x, y) __builtin_fma(x, y, -0.0)
+#define FUTAD_ROUNDED_MULf(x, y) __builtin_fmaf(x, y, -0.0f)
+#else
+#define FUTAD_ROUNDED_MUL(x, y) ((x) * (y))
+#define FUTAD_ROUNDED_MULf(x, y) ((x) * (y))
+#endif
 #define FUTAD_HYPOT hypot
 #define FUTAD_HYPOTf hypotf
 

@@ -23,7 +23,7 @@ from futad.core.types import Atom, Type, Var, elem_of
 # Operations of floats that give the same bits wherever they are computed; products unless they contract with a sum.
 CHOICES = frozenset(("min", "max", "select"))
 MOVES = CHOICES | frozenset("neg abs sgn floor ceil round trunc copysign stop_gradient".split())
-EXACT = MOVES | frozenset("add sub mul div mod sqrt fma eq ne lt le isnan isinf signbit".split())
+EXACT = MOVES | frozenset("add sub mul rounded_mul div mod sqrt fma eq ne lt le isnan isinf signbit".split())
 COMPARISONS = frozenset("eq ne lt le".split())
 
 
@@ -59,6 +59,21 @@ class Compared:
             return False
         origins = [u for u in self.closure([v]) if u is not v and u not in self.same]
         return not self.varies.isdisjoint(_reached(origins, self.same, self.of))
+
+    def products(self) -> set[Var]:
+        """The products that a sum adds of which compared values are computed by scalar operations."""
+        found: set[Var] = set()
+        todo, seen = [*self.values], set[Var]()
+        while todo:
+            v = todo.pop()
+            if v in seen or v not in self.ops:
+                continue
+            seen.add(v)
+            e = self.ops[v].exp
+            todo += [a for a in e.operands() if type(a) is Var]
+            if type(e) is ir.Op and e.op in ("add", "sub") and _float(v.type):
+                found |= {u for u in self.closure(e.args) if u in self.ops and _is_product(self.ops[u])}
+        return found
 
     # -- what the statements say
 
@@ -139,6 +154,10 @@ class Compared:
         for v in pat:
             if _float(v.type):
                 self.of[v] += [a for a in atoms if type(a) is Var and _float(a.type)]
+
+
+def _is_product(s: Stm) -> bool:
+    return type(s.exp) is ir.Op and s.exp.op == "mul"
 
 
 def _chooses(lam: Lambda) -> bool:

@@ -149,3 +149,31 @@ def test_folds_made_in_the_scope_of_an_accumulator() -> None:
         expected = futad.grad(futad.compile(TRAINED, backend="interp").trained, argnums=(0, 2), method="dual")(a, 3, b)
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-13)
+
+
+# A fold of values and their tangents is one statement; what a derivative inside folds is in the scope of accumulators.
+PAIRS = """
+def ends [n][k] (x: [n][k]f64) (w: [k][k]f64) =
+  loop v = replicate k 1.1 for i < n do
+    map2 (\\row e -> let z = 0.9 * f64.maximum (map2 (\\u a -> (u + f64.log (1 + a * a)) / (1 + u * u)) v row)
+                   in f64.log (1.2 + z * z * f64.sin e)) w x[i]
+entry second [n][k] (x: [n][k]f64) (w: [k][k]f64) (dx: [n][k]f64) (dw: [k][k]f64) (y: [k]f64) =
+  jvp (\\(x, w) -> vjp (\\(x, w) -> ends x w) (x, w) y) (x, w) (dx, dw)
+"""
+INSIDE = """
+def small (x: f64) = x / (1 + x * x)
+def filtered [n] (x: [n]f64) (o: [3][3]f64) =
+  loop (m, c) = (replicate 3 0.5, tabulate_2d 3 3 (\\i j -> if i == j then 1.3 else 0.1)) for i < n do
+    let m = map (\\r -> small (f64.sum (map2 (*) r m))) o
+    let p = map (\\r -> map (* x[i]) r) c
+    let s = 1.1 + p[0, 0] * p[0, 0]
+    let g = map (\\r -> r[0] / s) p
+    in (m, map2 (\\r q -> map2 (\\u v -> small (u - q * v)) r p[0]) p g)
+entry second [n] (x: [n]f64) (o: [3][3]f64) (dx: [n]f64) (d: [3][3]f64) (y: [3]f64) (z: [3][3]f64) =
+  vjp (\\(x, o) -> vjp (\\(x, o) -> filtered x o) (x, o) (y, z)) (x, o) (dx, d)
+"""
+
+
+@pytest.mark.parametrize("text", [PAIRS, INSIDE])
+def test_second_derivatives_compile(text: str) -> None:
+    compile_program(compile_text(text), target=C, check=True)

@@ -65,7 +65,7 @@ def folds(pair: Sweeps, policy: Policy) -> bool:
         return False
     made: dict[int, _Fold] = {}
     for k, s in enumerate(pair.f.body.stms):
-        if type(s.exp) is not ir.WithAcc:  # its scope returns accumulators alone
+        if type(s.exp) is ir.Map:  # what the scope of accumulators makes stays in it
             made |= {n: fold for n, fold in _made_of_folds(policy, pair.forward, k, s) if n not in made}
     back = [fold for k, s in enumerate(pair.r.body.stms) for fold in _made_of_folds(policy, pair.back, k, s)]
     pairs = {w.var: (n, made[n], w) for n, w in back if n in made and _matches(pair, made[n], w)}
@@ -171,9 +171,9 @@ def _arrays_like(t: ArrayType, types: Sequence[Type]) -> int:
 
 
 def _folds(policy: Policy, lam: Lambda) -> list[Var]:
-    """The folds of a scope, and what is dear in it, as far as they are scalars."""
-    found = [s.pat[0] for s in lam.stms if type(s.exp) is ir.Reduce or policy.costly(s.exp)]
-    return [v for v in found if type(v.type) is Prim]
+    """The folds of a scope, and what is dear in it, as far as they are scalars and nothing else is made beside them."""
+    found = [s.pat for s in lam.stms if type(s.exp) is ir.Reduce or policy.costly(s.exp)]
+    return [pat[0] for pat in found if len(pat) == 1 and type(pat[0].type) is Prim]
 
 
 def _maps(s: Stm) -> list[Lambda]:
