@@ -394,6 +394,13 @@ class CEmitter(Emitter):
         if bools:
             self.line("}")
 
+    def expr(self, e: ir.Expr) -> str:
+        text = super().expr(e)
+        if self.in_lanes and isinstance(e, ir.Load) and e.type.is_bool:
+            # GCC 12 has lanes for what a comparison decides, but for choices by bools from memory none.
+            return f"FUTAD_IS_SET({text})"
+        return text
+
     def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
         if self.selects and op == "select" and result.name in ("f32", "f64"):
             return f"futad_lanes_select_{result.name}({', '.join(args)})"

@@ -1,4 +1,4 @@
-"""The C backends: reductions of bools in vector lanes."""
+"""The C backends: reductions of bools, and choices by bools from memory, in vector lanes."""
 
 from __future__ import annotations
 
@@ -52,3 +52,19 @@ def test_as_numpy(name: str, backend: str) -> None:
         for xs in inputs:
             got, want = program(backend)[name](xs), NUMPY[name](xs)
             assert np.array_equal(np.asarray(got), np.asarray(want)), (n, xs)
+
+
+def test_choices_by_bools_in_memory_have_lanes() -> None:
+    """For GCC 12 only if a comparison decides, as of the elements that a `while` of many goes on for."""
+    text = """
+      entry f [n] (go: [n]bool) (ks: [n]i64) (xs: [n]f64): ([n]i64, [n]f64, [n]bool) =
+        map3 (\\g k x -> (if g then k + 1 else k, if g then x * 0.5 else x, g && x > 1)) go ks xs |> unzip3
+    """
+    assert c_backend(compile_program(compile_text(text), target=C)).source.count("FUTAD_IS_SET(") == 1
+    for backend in ("c", "multicore", "interp"):
+        f = futad.compile(text, backend=backend).f
+        for n in (0, 1, 7, 64, 131):
+            r = np.random.default_rng(n)
+            go, ks, xs = r.random(n) < 0.5, r.integers(-9, 9, n), r.normal(size=n) * 2
+            for got, want in zip(f(go, ks, xs), (ks + go, np.where(go, xs * 0.5, xs), go & (xs > 1)), strict=True):
+                assert np.array_equal(got, want)
