@@ -18,7 +18,7 @@ from futad.imp.ir import Expr, Num
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.report import Reports
 from futad.imp.tasks import Fork, Own
-from futad.imp.walk import loads_in, statements
+from futad.imp.walk import loads_in, parts, statements
 
 FAR = 16  # elements that GCC may step over in vectors
 
@@ -386,7 +386,7 @@ class CEmitter(Emitter):
             self.line("FUTAD_INDEPENDENT")
         outer = self.in_lanes, self.selects
         if s.independent:
-            self.in_lanes, self.selects = True, asked and s.lanes > 0
+            self.in_lanes, self.selects = True, asked and s.lanes > 0 or _calls_in_lanes(s)
         super().for_(s)
         self.in_lanes, self.selects = outer
         for name in bools:
@@ -420,6 +420,13 @@ class CEmitter(Emitter):
 
     def per_thread(self, s: ir.PerThread) -> None:
         self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_POOL_MOST];")
+
+
+def _calls_in_lanes(s: ir.For) -> bool:
+    """Whether a loop calls functions that have vectors: GCC moves such a call into a branch of a choice that alone has
+    use for it, and then takes no vectors."""
+    every = (x for t in s.body for x in parts(t) if isinstance(x, ir.Scalar))
+    return any(OPS[x.op].library and OPS[x.op].vector for x in every) and not _strides_far(s)
 
 
 def _strides_far(s: ir.For) -> bool:
