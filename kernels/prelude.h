@@ -111,6 +111,9 @@ FUTAD_INLINE float futad_lanes_cos_f32(float x) { return futad_lanes_cosf(x); }
 #define futad_lanes_cos_f32 futad_cos_f32
 #endif
 
+/* A bool in memory, as what a comparison says. */
+#define FUTAD_IS_SET(place) (*(const uint8_t *)&(place) != 0)
+
 /* c ? a : b without a branch, which the compiler would move calls into and then not vectorise. */
 #define FUTAD_LANES_SELECT(T, t, u)                                 \
   FUTAD_INLINE t futad_lanes_select_##T(bool c, t a, t b) {         \
