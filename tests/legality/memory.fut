@@ -71,7 +71,7 @@ entry nested (n: i64): []i64 =
   loop xs = [1, 2] for i < n do
     (loop ys = xs for j < i do ys ++ [j]) ++ [xs[0] + 1]
 -- ==
--- entry: appended_and_read nested nested_and_read
+-- entry: appended_and_read appended_to_itself nested nested_and_read
 -- input { 12i64 }
 -- input { 40i64 }
 entry nested_and_read (n: i64): ([]i64, i64) =
