@@ -245,3 +245,15 @@ def test_a_budget_below_a_state_is_an_error() -> None:
     prog = futad.compile(PROGRAM, backend="interp", memory="10B")
     with pytest.raises(futad.Error, match=r"of 10 bytes is too small: a state of the loop \(y\) takes 16"):
         prog.grads(1000, 0.5)
+
+
+def test_an_error_of_a_derivative_of_a_derivative_has_a_place() -> None:
+    """Its loop is one that the first derivative has made."""
+    source = """
+entry loss [n] (k: i64) (x: [n]f64) : f64 =
+  f64.sum (loop x = copy x for i < k do x with [i % n] = f64.sin x[i % n] * x[0])
+"""
+    loss = futad.compile(source, backend="interp", name="sums.fut").loss
+    gradient = futad.grad(loss, 1, memory="32B")
+    with pytest.raises(futad.Error, match=r"sums\.fut:3:\d+: error: the budget of 32 bytes is too small"):
+        futad.vjp(gradient, 9, np.ones(3), memory="32B")[1](np.ones(3))
