@@ -127,6 +127,8 @@ PASSES: list[Pass] = [
     _simplify("simplify-narrow", after="narrow"),
     Pass("compactions", _lazy("futad.optimise.compactions", "fold_compactions")),
     _simplify("simplify-compactions", after="compactions"),
+    Pass("independent-loops", _lazy("futad.optimise.independent_loops", "independent_loops")),
+    _simplify("simplify-independent-loops", after="independent-loops"),
     Pass("views", _lazy("futad.optimise.views", "hoist_views")),
     Pass("invert", _lazy("futad.ad.inverse.function", "expand_inverses")),
     _simplify("simplify-invert", after="invert"),

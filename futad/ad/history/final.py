@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from futad.ad.history.dependence import Facts, Given, Step, elements_of, iterations_of, stays
 from futad.ad.history.leaves import LEAF
 from futad.ad.history.stripmine import NEST
 from futad.ad.history.true_dep import promised, with_checks
 from futad.core import ir
 from futad.core.types import ArrayType, Var, shape_of
 from futad.optimise.hoist import hoist_from_loops
+from futad.rewrite.dependence import Facts, Given, Step, elements_of, iterations_of, stays
 
 NOTE = "final"
 

@@ -17,7 +17,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from futad.ad.emit import fresh_like
-from futad.ad.history.dependence import iterations_of
 from futad.ad.history.rerun import Step, always, counter
 from futad.ad.history.save import Ways
 from futad.ad.history.split import Leaf, Plan
@@ -25,6 +24,7 @@ from futad.ad.history.variables import convert, varying
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import I64, ZERO, AccType, Atom, Var, elem_of, i64, shape_of
+from futad.rewrite.dependence import iterations_of
 
 LEAF = "leaf"  # the attribute of the loops inside
 

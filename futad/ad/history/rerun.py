@@ -24,7 +24,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from futad.ad.emit import fresh_like, reexecution
-from futad.ad.history.dependence import iterations_of
 from futad.ad.history.split import Plan, split, while_
 from futad.ad.history.stack import Layout, Room
 from futad.ad.history.variables import counted, varying
@@ -35,6 +34,7 @@ from futad.core.budget import merged, place_of
 from futad.core.builder import Builder
 from futad.core.types import I64, ONE, ZERO, AccType, Atom, Prim, Var, shape_of
 from futad.legality import Legality
+from futad.rewrite.dependence import iterations_of
 
 LEGAL = Legality(
     "rerun",

@@ -16,7 +16,6 @@ from math import inf
 from typing import Literal
 
 from futad.ad.history.chains import Element, Elements, Finder, Space, runs, slots, uncounted
-from futad.ad.history.dependence import iterations_of
 from futad.ad.history.points import Points
 from futad.ad.history.threads import Undoer, logged
 from futad.ad.history.update_log import ArrayLog, Arrays, Key, counting_updates, keys_of, room, totals
@@ -48,6 +47,7 @@ from futad.core.types import (
     shape_of,
 )
 from futad.errors import Span
+from futad.rewrite.dependence import iterations_of
 
 SAME_BITS = LEGAL.condition("the same bits, or compared", "a loop that loses digits has a wrong derivative in silence")
 ON_THE_WAY = LEGAL.condition("compared on the way", "a loop that magnifies, then forgets comes back all the same")

@@ -464,12 +464,13 @@ class Facts:
             self.sizes.update([n for n in shape_of(v.type) if isinstance(n, Var)])
 
 
-def _bound_in(lam: ir.Lambda, out: set[Var]) -> set[Var]:
+def bound_in(lam: ir.Lambda, out: set[Var]) -> set[Var]:
+    """`out` with all that is bound in the scope and those in it."""
     out.update(lam.params)
     for s in lam.stms:
         out.update(s.pat)
         for inner in s.exp.lambdas():
-            _bound_in(inner, out)
+            bound_in(inner, out)
     return out
 
 
@@ -493,7 +494,7 @@ def stays(e: ir.Loop, q: int, facts: Facts) -> bool:
             uses.read(a, views, (loop,))
     if not uses.writes or len(uses.reads) * len(uses.writes) > MAX_PAIRS:
         return False
-    inside = _bound_in(e.body, {loop.index})
+    inside = bound_in(e.body, {loop.index})
     defs = dict(facts.defs)
     kept = all(_kept(w, r, Facts(defs, facts.sizes, facts.path), inside) for r in uses.reads for w in uses.writes)
     if kept:
@@ -528,15 +529,28 @@ def _no_overlap(
     w: Touch, r: Touch, same: Sequence[Iterations], later: Iterations | None, facts: Facts, inside: set[Var]
 ) -> bool:
     """Whether the regions are apart in the same iterations of loops `same`, and the write in a later one of `later`."""
+    turns = [(p, 0) for p in same]
+    return apart(w, r, turns if later is None else [*turns, (later, 1)], facts, inside)
+
+
+def apart(w: Touch, r: Touch, turns: Sequence[tuple[Iterations, int]], facts: Facts, inside: set[Var]) -> bool:
+    """Whether the regions have no element in common where of each of these loops both are in the same iteration (0),
+    or the first in a later one (1) or an earlier one (-1).  `inside`: what is bound in the outermost of them."""
     ranges = Ranges(facts.defs, places=True)
     ranges.sizes = facts.sizes
     _around(ranges, facts.path)
-    equal = {p: Var("iteration", I64) for p in same}
-    mine, theirs = dict(equal), dict(equal)
-    if later is not None:
-        mine[later], theirs[later] = Var("iteration", I64), Var("iteration", I64)
-        ranges.order(theirs[later], mine[later], 1)
-    writing, reading = Instance(ranges, inside), Instance(ranges, inside)
-    writing.enter(w.path, mine)
-    reading.enter(r.path, theirs)
-    return disjoint(writing, w.region, reading, r.region)
+    mine = {p: Var("iteration", I64) for p, _ in turns}
+    theirs = {p: Var("iteration", I64) if turn else mine[p] for p, turn in turns}
+    for p, turn in turns:
+        if turn:
+            ranges.order(*((theirs[p], mine[p]) if turn > 0 else (mine[p], theirs[p])), 1)
+    first, second = Instance(ranges, inside), Instance(ranges, inside)
+    first.enter(w.path, mine)
+    second.enter(r.path, theirs)
+    return disjoint(first, w.region, second, r.region)
+
+
+__all__ = [
+    "MAX_PAIRS", "Each", "Facts", "Given", "Iterations", "Step", "Touch", "Unclear", "Uses", "apart", "bound_in",
+    "elements_of", "iterations_of", "stays",
+]  # fmt: skip
