@@ -16,6 +16,11 @@ from futad.target import CUDA, INTERP, C
 TEXT = """
 def f [n] (xs: [n]f64) (ys: [n]f64) =
   let ps = map2 (*) xs ys in f64.maximum (map (+ 0.3) ps) + f64.sum (map (\\p -> p * p) ps)
+def above [n] (xs: [n]f64) (ys: [n]f64) =
+  let ps = map2 (*) xs ys
+  let (qs, m) = let qs = map (+ 0.3) ps in (qs, f64.maximum qs)
+  in f64.sum (map (\\q -> if q >= m then q * q else 0) qs) + f64.sum (map (\\p -> p * p) ps)
+entry place [n] (xs: [n]f64) (ys: [n]f64) = vjp (\\(xs, ys) -> above xs ys) (xs, ys) 1
 entry gradient [n] (xs: [n]f64) (ys: [n]f64) = vjp (\\(xs, ys) -> f xs ys) (xs, ys) 1
 entry rows [m][n] (xss: [m][n]f64) (ys: [n]f64) =
   vjp (\\(xss, ys) -> f64.sum (map (\\xs -> f xs ys) xss)) (xss, ys) 1
@@ -61,7 +66,7 @@ def test_gradients_with_contraction(monkeypatch: pytest.MonkeyPatch, backend: st
     p, q = futad.compile(TEXT, backend=backend), futad.compile(TEXT, backend="interp")
     rng = np.random.default_rng(1)
     for n in (0, 1, 2, 7, 16, 33):
-        for entry, shape in (("gradient", (n,)), ("rows", (3, n))):
+        for entry, shape in (("gradient", (n,)), ("place", (n,)), ("rows", (3, n))):
             args = rng.normal(size=shape), rng.normal(size=n)
             for a, b in zip(p[entry](*args), q[entry](*args), strict=True):
                 np.testing.assert_allclose(a, b, rtol=1e-12)

@@ -267,7 +267,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main([*options, "--log", str(log)]) == 0
         assert f"0 findings, {runs} runs" in capsys.readouterr().out
     assert json.loads(log.read_text().splitlines()[0])["programs by kind"] == {"fft": 14}
-    for bad in (["--kinds", "nothing"], ["--modes", "up"], ["--backends", "cuda"], ["--jobs", "0"]):
+    for bad in (["--kinds", "nothing"], ["--modes", "up"], ["--backends", "metal"], ["--jobs", "0"]):
         assert main(bad) == 2
         assert "error: " in capsys.readouterr().err
 
