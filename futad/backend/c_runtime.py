@@ -264,7 +264,7 @@ struct futad_numpy_array {
   int flags;
 };
 
-int64_t futad_addresses_of(const intptr_t *objects, const int64_t *kinds, void **pointers, int64_t n, int64_t type,
+int64_t futad_addresses(const intptr_t *objects, const int64_t *kinds, void **pointers, int64_t n, int64_t type,
                        int64_t head) {
   for (int64_t i = 0; i < n; i++) {
     if (!kinds[2 * i]) continue;

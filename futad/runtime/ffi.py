@@ -124,9 +124,9 @@ class _Frame:
         self._pack = struct.Struct(f"{count}P").pack_into
         words = [objects.ctypes.data, self._told.ctypes.data, self.pointers_address]
         numbers = [count, id(np.ndarray), object.__basicsize__]
-        lib.futad_addresses_of.argtypes = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3]
-        lib.futad_addresses_of.restype = ctypes.c_int64
-        return functools.partial(lib.futad_addresses_of, *map(ctypes.c_void_p, words), *map(ctypes.c_int64, numbers))
+        lib.futad_addresses.argtypes = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3]
+        lib.futad_addresses.restype = ctypes.c_int64
+        return functools.partial(lib.futad_addresses, *map(ctypes.c_void_p, words), *map(ctypes.c_int64, numbers))
 
     def fill(self, args: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
         """Put the arguments in; they and what is returned must live until the call is over."""
@@ -208,7 +208,7 @@ _PROBES: list[np.ndarray[Any, Any]] = [np.ones(3), np.ones((2, 3))[1:, 1:], np.z
 
 
 def _as_told(x: np.ndarray[Any, Any]) -> bool:
-    """Whether the object has what `futad_addresses_of` (`backend/c_runtime.py`) reads of it where that looks for it."""
+    """Whether the object has what `futad_addresses` (`backend/c_runtime.py`) reads of it where that looks for it."""
     head, int_at = id(x) + object.__basicsize__, ctypes.c_int.from_address
     facts = (_WORD(head - 8).value, _in_object(x), int_at(head + 8).value, _WORD(head + 40).value)
     return facts == (id(type(x)), x.ctypes.data, x.ndim, id(x.dtype)) and int_at(head + 48).value == x.flags.num

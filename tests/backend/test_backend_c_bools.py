@@ -83,8 +83,8 @@ def test_calls_stay_out_of_the_branches_of_choices() -> None:
     assert "futad_lanes_select_f64(" in of["f"] and "futad_lanes_select_f32(" in of["f"]
     assert "futad_lanes_select" not in of["g"]
     xs = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, 3.5, -7.0, 1.0])
-    ys = xs.astype(np.float32)
     with np.errstate(over="ignore"):
+        ys = xs.astype(np.float32)
         wanted = np.where(xs > 0, np.log(np.exp(xs) + 1), xs), np.where(np.isnan(ys), ys, np.exp(ys))
     for backend in ("c", "multicore"):
         made = futad.compile(text, backend=backend).f(xs, ys)
