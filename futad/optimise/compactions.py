@@ -32,7 +32,7 @@ from futad.legality import Legality
 LEGAL = Legality(
     "compactions",
     "a fold of what a filter keeps folds all elements, with the neutral one for the others",
-    worth="one pass in place of three, and no memory: mean and variance of what is kept many times as fast",
+    worth="mean and variance of what is kept 5.2 to 0.25 ms, the gradient 13 to 0.9: `without.py compactions trimmed`",
 )
 COUNTED = LEGAL.condition("kept ones counted", "another number than that of the kept elements is where one goes")
 IN_ORDER = LEGAL.condition("kept ones in order", "an element goes to another place, or one that is not kept to one")

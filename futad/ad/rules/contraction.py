@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LEGAL = Legality(
     "adjoint-contractions",
     "the adjoint of what is read at sums of iterations gathers",
-    worth="a convolution's gradient is of contractions too: `benchmarks/without.py contractions convolution`",
+    worth="a convolution's gradient 23 to 0.3 ms, with its value: `benchmarks/without.py contractions convolution`",
 )
 BY_ONE = LEGAL.condition("pivot moves by one", "the places between are given the adjoints of others")
 ONE_DIMENSION = LEGAL.condition("an axis in one dimension", "what is read along a diagonal gets the adjoints of all")
