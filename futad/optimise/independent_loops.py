@@ -47,7 +47,7 @@ from futad.rewrite.ranges import Poly, Ranges, index_in_range, plus
 LEGAL = Legality(
     "independent-loops",
     "a loop whose iterations write an element each, and read none that another one writes, is a map",
-    worth="an LU factorisation of 200 x 200 several times as fast",
+    worth="with `nest-interchange`, whose inner loops become maps: see there",
 )
 READS_OLD = LEGAL.condition("others' elements unread", "an iteration reads what another one writes before or after it")
 NOT_NEGATIVE = LEGAL.condition("width not negative", "a loop of -1 iterations does nothing, a map fails")
@@ -56,7 +56,8 @@ THERE = LEGAL.condition("part there", "a part that only an iteration finds in it
 NESTS = Legality(
     "nest-interchange",
     "two loops change places, so that the inner one's iterations are independent",
-    worth="a Cholesky factorisation of 200 x 200 from the textbook 5 times as fast: `benchmarks/everyday.py`",
+    worth="a Gaussian process of 200 points 0.51 to 0.28 ms, its gradient 1.56 to 1.17: "
+    "`benchmarks/everyday.py --only gaussian_process --threads 1`",
 )
 SAME_ORDER = NESTS.condition("no dependence turned round", "an iteration comes before the one whose result it reads")
 
