@@ -16,7 +16,9 @@ lives depends on the scope that adds to it:
 * `map`: a scalar from outside collects a contribution per element (summed after the map); an array from
   outside becomes an accumulator (`captured`), opened by the nearest scope that is not parallel.  A parameter
   of a map over an array whose adjoint is an accumulator is a *view* of it: a contribution to the parameter
-  at an index goes to the accumulator at the element's index followed by that index.
+  at an index goes to the accumulator at the element's index followed by that index.  A part of an array that was
+  taken outside, which each element folds or maps beside other parts of the array, has an accumulator of its own: so
+  what is added there is a sum over the map.
 * `task`: as in a map; but parts of arrays that were taken outside have accumulators of their own, so that what
   two tasks add to is apart where they have different parts.
 
@@ -151,7 +153,7 @@ class Scope:
 
     __slots__ = (
         "kind", "parent", "ctx", "b", "adj", "local", "captured", "views", "stripped", "points", "widths", "counts",
-        "_pending",
+        "apart", "_pending",
     )  # fmt: skip
 
     def __init__(self, kind: str, parent: Scope | None, ctx: Context, b: Builder | None = None) -> None:
@@ -167,6 +169,7 @@ class Scope:
         self.points: dict[Var, list[Point]] = {}
         self.widths: ir.Atoms = parent.widths if parent else ()  # of the maps around
         self.counts: Counts | None = None
+        self.apart: set[Var] = set()  # parts of arrays with accumulators of their own, of a map
         self._pending: list[tuple[ir.Stm | None, Var, Atom]] = []
 
     def child(self, kind: str) -> Scope:
@@ -252,11 +255,18 @@ class Scope:
                 return s.views[v]
             if v in s.local:
                 break
-            if s.kind == "task":
+            if s.kind == "task" or v in s.apart:
                 return None
             s = s.parent
         found = self.ctx.slices.get(v)
         return found if found is not None and self.is_active(found[0]) and self.in_acc(found[0]) else None
+
+    def parts_apart(self, lam: ir.Lambda) -> set[Var]:
+        """The parts, taken here, of arrays that a map reads otherwise, too, if each element of the map goes through all
+        of the part: so what it costs to add it to the array's adjoint is no more than that."""
+        free, slices = lam.free(), self.ctx.slices
+        through = {a for t in lam.stms if isinstance(t.exp, ir.Map | ir.Reduce) for a in t.exp.arrays}
+        return {v for v in free if v in slices and v in through and slices[v][0] in free}
 
     def in_acc(self, v: Atom) -> bool:
         """Whether contributions to the array `v` from here go to an accumulator."""

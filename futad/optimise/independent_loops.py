@@ -42,20 +42,22 @@ from futad.rewrite.dependence import (
     elements_of,
     iterations_of,
 )
-from futad.rewrite.ranges import Poly, Ranges, plus
+from futad.rewrite.ranges import Poly, Ranges, index_in_range, plus
 
 LEGAL = Legality(
     "independent-loops",
     "a loop whose iterations write an element each, and read none that another one writes, is a map",
-    worth="an LU factorisation of 200 x 200 several times as fast",
+    worth="with `nest-interchange`, whose inner loops become maps: see there",
 )
 READS_OLD = LEGAL.condition("others' elements unread", "an iteration reads what another one writes before or after it")
 NOT_NEGATIVE = LEGAL.condition("width not negative", "a loop of -1 iterations does nothing, a map fails")
+THERE = LEGAL.condition("part there", "a part that only an iteration finds in its array is taken where there is none")
 
 NESTS = Legality(
     "nest-interchange",
     "two loops change places, so that the inner one's iterations are independent",
-    worth="a Cholesky factorisation of 200 x 200 from the textbook 5 times as fast: `benchmarks/everyday.py`",
+    worth="a Gaussian process of 200 points 0.51 to 0.28 ms, its gradient 1.56 to 1.17: "
+    "`benchmarks/everyday.py --only gaussian_process --threads 1`",
 )
 SAME_ORDER = NESTS.condition("no dependence turned round", "an iteration comes before the one whose result it reads")
 
@@ -153,11 +155,14 @@ def _as_map(s: Stm, facts: Facts) -> list[Stm] | None:
         return None
     LEGAL.fired()
     b = Builder()
-    width = e.bound
-    if not NOT_NEGATIVE(_not_negative(width, facts)):
+    width, around = e.bound, _around(facts)
+    if not NOT_NEGATIVE(around.nonneg(width)):
         width = b.op("max", width, ZERO)
     numbers = b.let(ir.Iota(width, ZERO, ONE), "is")
-    each = ir.rename(Lambda((index,), tuple(stms), (value,)), {x: e.inits[0]})
+    renamer = ir.Renamer({x: e.inits[0]})
+    parts = [t for t in stms if _part(t, x, inside - {x}, around)]
+    b.extend(renamer.stms(parts))
+    each = renamer.lam(Lambda((index,), tuple([t for t in stms if t not in parts]), (value,)))
     (column,) = b.emit(ir.Map(width, (numbers,), each), x.name)
     places = [_number(b, p) for p in start]
     (d,) = [d for d, i in enumerate(at) if index in _variables(ranges.poly(i))]
@@ -226,7 +231,19 @@ def _number(b: Builder, p: Poly) -> Atom:
     return out
 
 
-def _not_negative(a: Atom, facts: Facts) -> bool:
+def _part(s: Stm, x: Var, inside: set[Var], around: Ranges) -> bool:
+    """Whether a statement takes a part of the array that is the same, and there, for all iterations and none: outside
+    of the map, its adjoint is a sum over the map, apart from those of other elements."""
+    e = s.exp
+    if not isinstance(e, ir.At) or e.array is not x or isinstance(s.pat[0].type, Prim):
+        return False
+    if inside & {*ir.stm_free(s)} - {*s.pat}:
+        return False
+    return THERE(index_in_range(around, shape_of(e.array.type), e.index))
+
+
+def _around(facts: Facts) -> Ranges:
+    """What is known of integers where a loop stands."""
     ranges = Ranges(dict(facts.defs))
     ranges.sizes = facts.sizes
     for p in facts.path:
@@ -234,7 +251,7 @@ def _not_negative(a: Atom, facts: Facts) -> bool:
             ranges.index(p.index, p.bound)
         elif isinstance(p, Given):
             ranges.assume(p.cond, p.holds)
-    return ranges.nonneg(a)
+    return ranges
 
 
 def _uses(e: ir.For, facts: Facts, path: tuple[Iterations, ...]) -> Uses | None:

@@ -17,3 +17,8 @@ entry turned [n][m] (a: [n][m]f64): [n][m]f64 =
   loop x = copy a for i < n do
     loop x for j < m - 1 do
       x with [i, j] = a[i, j] + f64.sum (map (* 0.5) x[:i, j + 1]) - f64.sum (map (* 0.25) x[i, :j])
+
+-- A part that is only there if there are iterations: the first row of no rows.
+entry first_row [m] (k: i64) (b: [m][2]f64): [][2]f64 =
+  let n = i64.min m (i64.abs k % 2)
+  in loop x = copy b[:n] for i < n do x with [i, 1] = 2 + f64.sum x[0, :1]

@@ -10,8 +10,10 @@ import pytest
 
 import futad
 from futad.core import ir
-from futad.source import load_program
-from futad.target import INTERP
+from futad.core.types import shape_of
+from futad.pipeline import compile_program
+from futad.source import compile_text, load_program
+from futad.target import INTERP, C
 from futad.testing.build import common
 
 CHOLESKY = """
@@ -167,3 +169,11 @@ def test_gradients_are_those_of_the_formula(backend: str) -> None:
         a = matrix(n)
         inverse = np.linalg.inv(a)
         np.testing.assert_allclose(grad(a), np.tril(inverse, -1) + np.diag(np.diag(inverse)) / 2, rtol=1e-9, atol=1e-12)
+
+
+def test_adjoints_of_a_row_that_all_read_are_one_sum() -> None:
+    """What the elements of a column add to the row that they all read has an array of its own in the return sweep."""
+    text = CHOLESKY + "entry d [n] (a: [n][n]f64) = vjp (\\a -> (branch a)[n - 1, n - 1]) a 1"
+    core = compile_program(compile_text(text), target=C)
+    opened = [s.exp for s in ir.statements(core.funs["d"].body.stms) if isinstance(s.exp, ir.WithAcc)]
+    assert any(len(shape_of(a.type)) == 1 for e in opened for a in e.arrays)

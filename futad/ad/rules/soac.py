@@ -107,6 +107,7 @@ def _map_vjp(s: Scope, stm: ir.Stm, emitted: ir.Stm) -> None:
     records = map_with_records(s, stm, emitted)
     lam = ir.rename(e.lam) if records else reexecution(e.lam)
     m = MapSweep(s, e.width)
+    m.inner.apart = s.parts_apart(lam)
     for p, a in zip(lam.params, e.arrays, strict=True):
         if isinstance(p.type, AccType):
             m.inner.local.add(p)
