@@ -50,14 +50,21 @@ def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
         own.update(s.pat)
     out: list[Stm] = []
     rest: list[Stm] = []
-    free = [s for s in lam.stms if _is_free(s)]
-    # An array that an iteration overwrites has to be made anew in each.
-    alias = aliases(Lambda((), (Stm((), e),), ())) if any(type(s.exp) is not ir.Op for s in free) else Aliases()
+    alias: Aliases | None = None
+
+    def constant(s: Stm) -> bool:
+        """Whether no iteration overwrites what the statement makes: else it has to be made anew in each."""
+        nonlocal alias
+        if type(s.exp) is ir.Op:
+            return True
+        alias = alias or aliases(Lambda((), (Stm((), e),), ()))
+        return not alias.mutable(s.pat[0])
+
     for s in lam.stms:
         if (
             _is_free(s)
-            and CONSTANT(not alias.mutable(s.pat[0]))
             and INVARIANT(not any(v in own for v in ir.stm_free(s) if v not in s.pat))
+            and CONSTANT(constant(s))
         ):
             out.append(s)
             own.difference_update(s.pat)

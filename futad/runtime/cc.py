@@ -36,7 +36,8 @@ PATIENCE = 1800  # seconds that a compiler may take
 SILENCE = 1  # seconds after which a line tells of it
 LEVELS = ("0", "1", "2", "3")
 LLVM = "-mllvm"  # before an option of clang's that versions may lack
-QUICK_FLAGS = ("-Og", "-fno-openmp-simd")  # of code that is to be there soon: half of the time that -O1 takes
+# Of code that is to be there soon: -O1 takes twice as long, and functions of vectors have nobody who calls them.
+QUICK_FLAGS = ("-Og", "-fno-openmp-simd", "-DFUTAD_NO_LIBMVEC")
 INSTALL_HINT = (
     "`pip install 'futad[compiler]'` brings one; or install one (Debian, Ubuntu: `apt install gcc libc6-dev`; "
     "Fedora: `dnf install gcc`; macOS: "

@@ -71,6 +71,20 @@ def test_the_quick_build_is_the_interpreter(name: str) -> None:
                     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
 
+def test_products_in_vectors_and_what_is_left_of_them() -> None:
+    text = "def product x y = map (\\r -> map (\\c -> f32.sum (map2 (*) r c)) (transpose y)) x"
+    text += "\nentry f [m][n][k] (x: [m][k]f32) (y: [k][n]f32): [m][n]f32 = product x y"
+    text += "\nentry g [m][n][k] (x: [m][k]f32) (y: [n][k]f32): [m][n]f32 = product x (transpose y)"
+    made, _ = backends_of(text)
+    assert "futad_gemm_f32(" in made.source
+    for m, n, k in ((3, 19, 5), (2, 8, 1), (1, 7, 2), (2, 3, 0), (0, 9, 4)):
+        r = np.random.default_rng(m)
+        x, y = r.normal(size=(m, k)).astype("f4"), r.normal(size=(k, n)).astype("f4")
+        sizes = [np.int64(m), np.int64(k), np.int64(n)]
+        for got in (made.run("f", [*sizes, x, y]), made.run("g", [*sizes, x, np.ascontiguousarray(y.T)])):
+            np.testing.assert_allclose(got[0], x @ y, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.slow
 def test_failures_are_those_of_other_builds() -> None:
     made, _ = backends_of("entry f (x: []f64) (i: i64): f64 = x[i]")
