@@ -159,6 +159,22 @@ def test_sizes_of_branches_that_are_not_taken(k: int) -> None:
     np.testing.assert_allclose(futad.grad(loss, 1)(k, x), futad.grad(loss, 1, method="dual")(k, x), rtol=1e-12)
 
 
+NEGATIVE = """
+entry loss [n] (k: i64) (m: i64) (xs: [n]f64) : f64 =
+  f64.sum (loop xs = copy xs for i < k do
+    if m > 0 then xs with [0:m] = map (\\x -> f64.sin (x * xs[i % n])) xs[0:m]
+    else loop xs for j < m + 5 do xs with [j % n] = xs[j % n] * xs[i % n])
+"""
+
+
+@pytest.mark.parametrize("m", [-5, -3, 0, 2])
+@pytest.mark.parametrize("k", [0, 5])
+def test_a_size_from_outside_that_is_negative(k: int, m: int) -> None:
+    x = np.random.default_rng(1).normal(size=7)
+    loss = futad.compile(NEGATIVE, backend="interp").loss
+    np.testing.assert_allclose(futad.grad(loss, 2)(k, m, x), futad.grad(loss, 2, method="dual")(k, m, x), rtol=1e-12)
+
+
 @needs_cc
 @pytest.mark.slow
 @pytest.mark.parametrize("k", [9, 10, 40])

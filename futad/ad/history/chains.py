@@ -148,7 +148,7 @@ class Finder:
     counts: dict[Atom, Atom] = field(default_factory=dict)
 
     def iterations(self, bound: Atom) -> Atom:
-        """The number of iterations of an inner for loop (a bound may be negative)."""
+        """A number of iterations or elements, for one that may be negative."""
         if isinstance(bound, Const):
             return i64(max(0, bound.value))
         if bound not in self.counts:
@@ -242,6 +242,10 @@ class Finder:
             known = all(self.known_before(n) for n in shape_of(t))
             size = self._size(shape_of(t)) if known else None
             old.run = Run(Slot(I64, space), size)
+        elif not self.listed and (odd := [n for n in shape_of(t) if n not in shape_of(e.array.type)]):
+            # A size may be negative where nothing is overwritten.
+            sizes = {n: self.iterations(n) for n in odd}
+            old.type = array_of(elem_of(t), *[sizes.get(n, n) for n in shape_of(t)])
         lost = [a for a in e.operands()[1:-1] if isinstance(a, Var) and not COMPUTABLE(self.computable(a))]
         lost += [a for a in shape_of(t) if isinstance(a, Var) and not self.fixed((a,)) and a not in lost]
         return Write(s, old, {a: Slot(I64, space) for a in lost})

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Generic, TypeVar
 
-from futad.ad.emit import read_or_zero
+from futad.ad.emit import coerce, read_or_zero
 from futad.ad.history.chains import (
     LEGAL,
     Branch,
@@ -28,6 +28,7 @@ from futad.ad.history.stripmine import bound_of, within
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
+from futad.core.type_rules import index_type
 from futad.core.types import I64, ONE, ZERO, Atom, Const, Type, Var, array_of, elem_of, i64, shape_of
 
 Key = TypeVar("Key", bound=Hashable)
@@ -85,7 +86,8 @@ def logged(
                 b.add(s)
             case Write():
                 assert isinstance(e, ir.Update)
-                log.keep(b, now, el, at, [*el.places, b.let(ir.At(e.array, e.index, e.check), "old")])
+                old = coerce(b, b.let(ir.At(e.array, e.index, e.check), "old"), el.old.type)
+                log.keep(b, now, el, at, [*el.places, old])
                 b.add(s)
             case Scattered():
                 assert isinstance(e, ir.Scatter)
@@ -177,7 +179,7 @@ class Undoer:
                         Range(*[again(x) for x in (i.start, i.count, i.stride)]) if isinstance(i, Range) else again(i)
                         for i in e.index
                     ])  # fmt: skip
-                    y = b.let(ir.Update(y, index, old), y.name)
+                    y = b.let(ir.Update(y, index, coerce(b, old, index_type(y.type, index))), y.name)
                 case Scattered():
                     assert isinstance(e, ir.Scatter)
                     again, old, state = self._overwritten(b, el, at, env, state)
