@@ -3,6 +3,8 @@
 The walks over syntax trees and scopes recurse.  A sum of 8,000 terms, or a chain of 5,000 functions, is as many levels
 deep, each some frames of Python and, where they go by way of C, of the C stack.  The size of the main thread's stack is
 not ours to choose; that of a thread is, and it takes memory only as far as it is used.
+
+Meanwhile Python looks for garbage in cycles less often: what the compiler makes is much, and little of it in such.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import contextvars
 import ctypes
 import functools
+import gc
 import os
 import sys
 import threading
@@ -22,11 +25,13 @@ T = TypeVar("T")
 
 STACKS = (1 << 30, 1 << 28, 1 << 26)  # bytes: the first that the system gives
 FRAME = 2600  # bytes of C stack that a frame of Python takes at most
+SELDOM = 20_000  # new objects after which Python looks for garbage
 
 _local = threading.local()
 _lock = threading.Lock()
 _limits: list[int] = []  # of the threads under way
 _usual = 0  # the limit when none is
+_collecting: tuple[int, int, int] | None = None  # when garbage is looked for then, if that is less seldom
 _stack: int | None = None  # the size of other threads' stacks, while one of ours is started
 
 
@@ -107,8 +112,26 @@ def _recursion(limit: int, enter: bool) -> None:
     with _lock:
         if enter and not _limits:
             _usual = sys.getrecursionlimit()
+            _collect_seldom()
         _limits.append(limit) if enter else _limits.remove(limit)
         sys.setrecursionlimit(max([_usual, *_limits]))
+        if not _limits:
+            _collect_as_ever()
+
+
+def _collect_seldom() -> None:
+    global _collecting
+    usual = gc.get_threshold()
+    if 0 < usual[0] < SELDOM:  # 0: never
+        _collecting = usual
+        gc.set_threshold(SELDOM, *usual[1:])
+
+
+def _collect_as_ever() -> None:
+    global _collecting
+    if _collecting is not None and gc.get_threshold()[0] == SELDOM:  # nobody else has set it since
+        gc.set_threshold(*_collecting)
+    _collecting = None
 
 
 @contextmanager
@@ -131,6 +154,7 @@ def _forked() -> None:
     if _limits and not getattr(_local, "deep", False):
         _limits.clear()
         sys.setrecursionlimit(_usual)
+        _collect_as_ever()
 
 
 if hasattr(os, "register_at_fork"):

@@ -197,6 +197,7 @@ PASSES: list[Pass] = [
     Pass("rows-as-maps", _bodies("futad.flatten.perfect_nests", "rows_as_maps"), _device),
     # In C a concatenation may be a view of its pieces.
     Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place", joins=_c), _compiled),
+    Pass("rounded", _lazy("futad.optimise.rounded", "rounded"), _compiled),
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
     Pass("grids", _lazy("futad.flatten.grids", "decided", choices=lambda target: target.choices), _device),
 ]

@@ -56,6 +56,13 @@ typedef unsigned long long uint64_t;
 #define FUTAD_LGAMMA(x) lgamma(x)
 #define FUTAD_HYPOT(x, y) futad_hypot(x, y)
 #define FUTAD_HYPOTf(x, y) hypotf(x, y)
+#ifdef FUTAD_EMULATED /* compiled without contraction */
+#define FUTAD_ROUNDED_MUL(x, y) ((x) * (y))
+#define FUTAD_ROUNDED_MULf(x, y) ((x) * (y))
+#else
+#define FUTAD_ROUNDED_MUL(x, y) __dmul_rn(x, y)
+#define FUTAD_ROUNDED_MULf(x, y) __fmul_rn(x, y)
+#endif
 #define FUTAD_POPC(x) __popcll(x)
 #define FUTAD_CLZ(x) __clzll((long long)(x))
 #define FUTAD_CTZ(x) (__ffsll((long long)(x)) - 1)

@@ -82,6 +82,14 @@ static __attribute__((noinline, const, unused)) double futad_lgamma(double x) {
   return lgamma_r(x, &sign);
 }
 #define FUTAD_LGAMMA futad_lgamma
+/* A sum takes in a product, but no sum: with -0 that is the product, its sign included. */
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+#define FUTAD_ROUNDED_MUL(x, y) __builtin_fma(x, y, -0.0)
+#define FUTAD_ROUNDED_MULf(x, y) __builtin_fmaf(x, y, -0.0f)
+#else
+#define FUTAD_ROUNDED_MUL(x, y) ((x) * (y))
+#define FUTAD_ROUNDED_MULf(x, y) ((x) * (y))
+#endif
 #define FUTAD_HYPOT hypot
 #define FUTAD_HYPOTf hypotf
 
@@ -102,6 +110,9 @@ FUTAD_INLINE float futad_lanes_cos_f32(float x) { return futad_lanes_cosf(x); }
 #define futad_lanes_sin_f32 futad_sin_f32
 #define futad_lanes_cos_f32 futad_cos_f32
 #endif
+
+/* A bool in memory, as what a comparison says. */
+#define FUTAD_IS_SET(place) (*(const uint8_t *)&(place) != 0)
 
 /* c ? a : b without a branch, which the compiler would move calls into and then not vectorise. */
 #define FUTAD_LANES_SELECT(T, t, u)                                 \

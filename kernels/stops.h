@@ -24,12 +24,15 @@ void futad_stop(int32_t stop) { __atomic_store_n(&futad_stopping, stop != 0, __A
     }                                    \
   } while (0)
 
-/* As in gemm.h; 1 if it was to stop.  `packed` is NULL. */
+/* As in gemm.h; 1 if it was to stop.  `packed` is NULL.  A row of the result is added to in vectors, which the compiler
+ * need not find. */
 #define FUTAD_GEMM_H
 #define FUTAD_PLAIN_GEMM(T, t)                                                                                     \
-  FUTAD_INLINE int futad_gemm_##T(int64_t m, int64_t n, int64_t k, const t *a, int64_t a_row, int64_t a_column,     \
-                                  const t *b, int64_t b_row, int64_t b_column, const t *packed, t *c, int64_t c_row, \
-                                  int64_t c_column, int accumulate) {                                              \
+  typedef t futad_vector_##T __attribute__((vector_size(32), aligned(sizeof(t)), may_alias));                      \
+  static __attribute__((noinline, unused)) int futad_gemm_##T(                                                     \
+      int64_t m, int64_t n, int64_t k, const t *a, int64_t a_row, int64_t a_column, const t *b, int64_t b_row,      \
+      int64_t b_column, const t *packed, t *c, int64_t c_row, int64_t c_column, int accumulate) {                  \
+    const int64_t lanes = 32 / sizeof(t), whole = b_column == 1 && c_column == 1 ? n / lanes * lanes : 0;          \
     (void)packed;                                                                                                  \
     for (int64_t i = 0; i < m; i++) {                                                                              \
       t *to = c + i * c_row;                                                                                       \
@@ -38,10 +41,9 @@ void futad_stop(int32_t stop) { __atomic_store_n(&futad_stopping, stop != 0, __A
       for (int64_t p = 0; p < k; p++) {                                                                            \
         const t x = a[i * a_row + p * a_column], *y = b + p * b_row;                                               \
         if (FUTAD_TO_STOP()) return 1;                                                                             \
-        if (b_column == 1 && c_column == 1)                                                                        \
-          for (int64_t j = 0; j < n; j++) to[j] += x * y[j];                                                       \
-        else                                                                                                       \
-          for (int64_t j = 0; j < n; j++) to[j * c_column] += x * y[j * b_column];                                 \
+        for (int64_t j = 0; j < whole; j += lanes)                                                                 \
+          *(futad_vector_##T *)(to + j) += x * *(const futad_vector_##T *)(y + j);                                 \
+        for (int64_t j = whole; j < n; j++) to[j * c_column] += x * y[j * b_column];                               \
       }                                                                                                            \
     }                                                                                                              \
     return 0;                                                                                                      \

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from futad.api.derive import MOVED, VMAP
 from futad.api.program import Function
 from futad.core.budget import Budget
 from futad.errors import UsageError
+from futad.runtime.fast_arguments import Plan, plan
 from futad.runtime.native import NativeEntry
 from futad.runtime.shapes import Spec
 from futad.runtime.structure import build_value, count_leaves, count_text
@@ -85,16 +86,30 @@ class Bound(Function):
         left = replace(entry, params=tuple([entry.params[i] for i in self.free]), unique=unique)
         params = tuple([whole.params[k] for k in self._free_leaves])
         converted = _FreeSignature(left, (), params, whole.results, whole.witnesses, whole.docs, convert=self._leaves)
+        self._plan: Plan | None | Literal[False] = False  # not made yet
         super().__init__(of.executable, of.symbol, converted)
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         return Bound, (self.of, self.given)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            if self._plan is False:
+                self._plan = self._planned()
+            if self._plan is not None and (flat := self._plan.bind(args)) is not None:
+                return self.of.on_flat(flat)
         out = {}
         if "out" in kwargs and "out" not in self.__signature__.parameters:
             out = {"out": kwargs.pop("out")}
         return self.of(*self._all(self.positional(args, kwargs) if kwargs else args), **out)
+
+    def _planned(self) -> Plan | None:
+        """How calls are bound that give what is free.  Of bound arrays it has views: their elements are as they are
+        when it is called, their shapes stay."""
+        values = list(self._bound.values())
+        if type(self.of) is not Function or not all(type(v) is np.ndarray or isinstance(v, np.generic) for v in values):
+            return None
+        return plan(self.of.signature, {k: v.view() if type(v) is np.ndarray else v for k, v in self._bound.items()})
 
     def call_leaves(self, leaves: Sequence[Any]) -> list[Any]:
         return self.of.call_leaves(self.all_leaves(leaves))

@@ -246,12 +246,12 @@ class Executable:
 
     def _takes(self, executor: backends.Executor, flat: Sequence[Any]) -> backends.Executor:
         """The executor, which runs calls with such arguments.  Raises UsageError."""
-        for a in flat:
-            if type(a) is DeviceArray and self._backend not in backends.DEVICES:
-                raise UsageError(
-                    f"argument '{a.path}' is in GPU memory, but the program runs on '{self._backend}'",
-                    hint="load the program with backend='cuda', or copy the array to the host",
-                )
+        if DeviceArray in map(type, flat) and self._backend not in backends.DEVICES:
+            path = next(a.path for a in flat if type(a) is DeviceArray)
+            raise UsageError(
+                f"argument '{path}' is in GPU memory, but the program runs on '{self._backend}'",
+                hint="load the program with backend='cuda', or copy the array to the host",
+            )
         return executor
 
     def explained(self, e: Error | MemoryError | ValueError) -> BaseException:

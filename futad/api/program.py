@@ -82,7 +82,10 @@ class Function:
             if "out" in kwargs and "out" not in self.__signature__.parameters:
                 return self._into(kwargs.pop("out"), self.positional(args, kwargs))
             args = self.positional(args, kwargs)
-        flat = self.signature.flatten(args)
+        return self.on_flat(self.signature.flatten(args))
+
+    def on_flat(self, flat: list[Any]) -> Any:
+        """The result from the arguments of the core function."""
         results = self.executable.run(self._symbol, flat)
         return self.signature.unflatten(results, flat, self.executable.fresh)
 

@@ -130,12 +130,21 @@ def key_of(
 def own_files() -> list[str]:
     """Which state futad's own files are in: what they made may be used again while it is the same."""
     package = Path(__file__).resolve().parent.parent
-    return [
-        f"{p.name} {s.st_mtime_ns} {s.st_size}"
-        for p in sorted([*package.rglob("*"), *(package.parent / "kernels").glob("*")])
-        if p.suffix in (".py", ".fut", ".lark", ".h")
-        for s in [p.stat()]
-    ]
+    found: list[str] = []
+    folders = [str(package), str(package.parent / "kernels")]
+    while folders:
+        try:
+            entries = os.scandir(folders.pop())
+        except FileNotFoundError:  # an installed package has its kernels inside
+            continue
+        with entries:
+            for e in entries:
+                if e.name.endswith((".py", ".fut", ".lark", ".h")):
+                    about = e.stat()
+                    found.append(f"{e.name} {about.st_mtime_ns} {about.st_size}")
+                elif e.name != "__pycache__" and e.is_dir():
+                    folders.append(e.path)
+    return sorted(found)
 
 
 def as_shipped() -> bool:

@@ -126,7 +126,7 @@ class _Block:
             elif isinstance(s, ir.Seq):
                 out += [run] if run else []
                 run = []
-            elif isinstance(s, (ir.For, ir.If, ir.Copy)) or (isinstance(s, ir.Store) and s.op is not None):
+            elif isinstance(s, (ir.For, ir.If, ir.Copy, ir.Swap)) or (isinstance(s, ir.Store) and s.op is not None):
                 out += [run] if run else []
                 run = []
                 out.append([s] if isinstance(s, ir.Store) else s)

@@ -18,7 +18,7 @@ from futad.imp.ir import Expr, Num
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.report import Reports
 from futad.imp.tasks import Fork, Own
-from futad.imp.walk import loads_in, statements
+from futad.imp.walk import loads_in, parts, statements
 
 FAR = 16  # elements that GCC may step over in vectors
 
@@ -386,13 +386,20 @@ class CEmitter(Emitter):
             self.line("FUTAD_INDEPENDENT")
         outer = self.in_lanes, self.selects
         if s.independent:
-            self.in_lanes, self.selects = True, asked and s.lanes > 0
+            self.in_lanes, self.selects = True, asked and s.lanes > 0 or _calls_in_lanes(s)
         super().for_(s)
         self.in_lanes, self.selects = outer
         for name in bools:
             self.line(f"*whole_{name} = {name};")
         if bools:
             self.line("}")
+
+    def expr(self, e: ir.Expr) -> str:
+        text = super().expr(e)
+        if self.in_lanes and isinstance(e, ir.Load) and e.type.is_bool:
+            # GCC 12 has lanes for what a comparison decides, but for choices by bools from memory none.
+            return f"FUTAD_IS_SET({text})"
+        return text
 
     def operation(self, op: str, args: list[str], arg: Prim, result: Prim) -> str:
         if self.selects and op == "select" and result.name in ("f32", "f64"):
@@ -413,6 +420,13 @@ class CEmitter(Emitter):
 
     def per_thread(self, s: ir.PerThread) -> None:
         self.line(f"{c_type(s.elem)} {'*' if s.pointer else ''}{s.name}[FUTAD_POOL_MOST];")
+
+
+def _calls_in_lanes(s: ir.For) -> bool:
+    """Whether a loop calls functions that have vectors: GCC moves such a call into a branch of a choice that alone has
+    use for it, and then takes no vectors."""
+    every = (x for t in s.body for x in parts(t) if isinstance(x, ir.Scalar))
+    return any(OPS[x.op].library and OPS[x.op].vector for x in every) and not _strides_far(s)
 
 
 def _strides_far(s: ir.For) -> bool:

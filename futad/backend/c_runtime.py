@@ -253,6 +253,29 @@ void futad_return(struct futad_context *ctx, int64_t slot, void *data, int64_t b
   free(data);
 }
 
+/* Where the elements of NumPy's arrays lie. Of each argument `kinds` has the address of its dtype (0: a number, which
+   is passed over) and its rank. An array is an object of `type` whose fields behind the head, of so many bytes, are
+   those of NumPy's interface for C. Returns how many are as told and in order, up to the first that is not. */
+struct futad_numpy_array {
+  void *data;
+  int rank;
+  int64_t *sizes, *strides;
+  void *base, *dtype;
+  int flags;
+};
+
+int64_t futad_addresses_of(const intptr_t *objects, const int64_t *kinds, void **pointers, int64_t n, int64_t type,
+                       int64_t head) {
+  for (int64_t i = 0; i < n; i++) {
+    if (!kinds[2 * i]) continue;
+    if (((intptr_t *)(objects[i] + head))[-1] != type) return i;
+    const struct futad_numpy_array *a = (const struct futad_numpy_array *)(objects[i] + head);
+    if ((int64_t)(intptr_t)a->dtype != kinds[2 * i] || a->rank != kinds[2 * i + 1] || !(a->flags & 1)) return i;
+    pointers[i] = a->data;
+  }
+  return n;
+}
+
 /* Bytes held in slots, and how often one has grown. */
 int64_t futad_memory(struct futad_context *ctx) {
   int64_t sum = 0;

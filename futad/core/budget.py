@@ -9,7 +9,7 @@ of its loops, or of a loop.  So it is printed, parsed and part of a program's ke
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import index
 from typing import Any, Literal, TypedDict
@@ -83,6 +83,25 @@ class Budget:
 def place_of(attrs: Sequence[Any]) -> Span | None:
     """Where the source has the loop of a statement with these attributes, if that is known."""
     return next((a[1] for a in attrs if isinstance(a, tuple) and a[0] == PLACE), None)
+
+
+def place_among(stms: Iterable[ir.Stm]) -> Span | None:
+    """The first place in the source that statements know; code that a derivative has made knows those of what it is
+    made of."""
+    for s in stms:
+        e = s.exp
+        found = e.check if isinstance(e, ir.At | ir.Update) else e.place if isinstance(e, ir.Op | ir.Assert) else None
+        found = found or next((p for lam in e.lambdas() if (p := place_among(lam.stms)) is not None), None)
+        if found is not None:
+            return found
+    return None
+
+
+def placed(stm: ir.Stm) -> tuple[Any, ...]:
+    """The attributes of a loop's statement, with a place where one is known of it or of what is in it."""
+    attrs = stm.attrs
+    found = None if place_of(attrs) is not None else place_among((stm,))
+    return attrs if found is None else (*attrs, (PLACE, found))
 
 
 def merged(attrs: Sequence[Any]) -> int:
@@ -228,5 +247,5 @@ def reversible_of(text: str) -> Any:
 
 __all__ = [
     "ATTRIBUTE", "ENGINES", "MERGED", "METHODS", "PLACE", "UNITS", "Budget", "Options", "amount", "budget_of",
-    "budgeted", "chosen", "merged", "place_of", "reversible_of",
+    "budgeted", "chosen", "merged", "place_among", "place_of", "placed", "reversible_of",
 ]  # fmt: skip

@@ -25,6 +25,7 @@ from futad.core.types import (
     subst_type,
 )
 from futad.errors import InternalError
+from futad.registry import registering
 
 _SHOWN = 400  # characters of a statement in a message
 # What Python raises where the rules look for what is not there.
@@ -316,11 +317,4 @@ class Checker:
 
 Existential = list[Sequence[Atom]] | None
 RULES: dict[type, Callable[[Checker, Any, ir.Stm], Existential]] = {}
-
-
-def rule(cls: type) -> Callable[[Any], Any]:
-    def register(f: Any) -> Any:
-        RULES[cls] = f
-        return f
-
-    return register
+rule = registering(RULES)

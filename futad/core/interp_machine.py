@@ -37,6 +37,7 @@ from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, p
 from futad.core.work import Tally, Where
 from futad.deep import deep, frames
 from futad.errors import DivisionByZero, InternalError, OutOfMemory, TooDeep, failed_check
+from futad.registry import registering
 
 T = TypeVar("T")
 Value = Any  # a NumPy scalar or array with batch dimensions, or an `Acc`
@@ -122,16 +123,7 @@ def lift_value(v: Value, rank: int, depth: int) -> Value:
 
 Handler = Callable[["Interpreter", Any, ir.Stm, Scope], Values]
 HANDLERS: dict[type, Handler] = {}
-
-
-def handler(cls: type) -> Callable[[Handler], Handler]:
-    """Registers the evaluation rule of a node class."""
-
-    def register(f: Handler) -> Handler:
-        HANDLERS[cls] = f
-        return f
-
-    return register
+handler = registering(HANDLERS)  # the evaluation of classes of nodes
 
 
 class Interpreter:

@@ -24,8 +24,18 @@ def same_bits(source: str) -> str:
     return SAME_BITS + source if "futad_found_" in source else source
 
 
+_made: list[tuple[list[ScalarOp], dict[str, str]]] = []  # the texts made last, and of what
+
+
 def generated() -> dict[str, str]:
     """The texts by the names of their files."""
+    ops = list(OPS.values())
+    if not _made or _made[0][0] != ops:
+        _made[:] = [(ops, _generated())]
+    return _made[0][1]
+
+
+def _generated() -> dict[str, str]:
     functions = [op for op in OPS.values() if _F32 in op.types and f"futad_{op.name}_{{T}}" in op.c_template(_F32)]
     vectors = [op for op in OPS.values() if op.library and op.vector]
     return {

@@ -214,6 +214,9 @@ _op("mul", "a a -> a", NUMS, np.multiply,
     {"float": "({0} * {1})", "*": "({t})(1u * ({u})({0}) * ({u})({1}))"},
     lambda x, y, r: y, lambda x, y, r: x, unit=_one, absorber=_zero, commutative=True, associative=True, infix="*",
     source="*", reduction="*")
+# A product that no sum contracts with.
+_op("rounded_mul", "a a -> a", FLOATS, np.multiply, "futad_rounded_mul_{T}({0}, {1})",
+    lambda x, y, r: y, lambda x, y, r: x, commutative=True, define="FUTAD_ROUNDED_MUL{s}(x, y)")
 _op("div", "a a -> a", NUMS, sm.int_div, {"float": "({0} / {1})", "*": "futad_div_{T}({0}, {1})"},
     lambda x, y, r: _reciprocal(y), lambda x, y, r: -(r / y), infix="/", can_fail=True, cost=4, source="/")
 _op("mod", "a a -> a", NUMS, sm.mod, "futad_mod_{T}({0}, {1})",

@@ -20,12 +20,13 @@ import numpy as np
 
 from futad.core import ir
 from futad.core.interp import HANDLERS, TOP, Interpreter, Value
-from futad.core.interp_machine import Handler, Scope, Values, lift_value, rank_of
+from futad.core.interp_machine import Scope, Values, lift_value, rank_of
 from futad.core.scalarops import ScalarOp
 from futad.core.types import Atom, Var
 from futad.dual import numbers
 from futad.dual.numbers import Dual, at_level, under
 from futad.dual.resolve import Counts, Level, Node, Reverse
+from futad.registry import registering
 
 
 class DualInterpreter(Interpreter):
@@ -125,12 +126,7 @@ class DualInterpreter(Interpreter):
             self.env = outer
 
 
-def _handler(cls: type) -> Any:
-    def register(f: Handler) -> Handler:
-        DualInterpreter.handlers[cls] = f
-        return f
-
-    return register
+_handler: Any = registering(DualInterpreter.handlers)
 
 
 def _fresh(values: Values) -> list[Value]:

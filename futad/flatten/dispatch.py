@@ -10,6 +10,7 @@ from futad.core import ir as core
 from futad.imp.dispatch import Destination
 from futad.imp.ir import Expr
 from futad.imp.views import Acc, Value
+from futad.registry import registering
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
@@ -17,34 +18,14 @@ if TYPE_CHECKING:
 Dispatch = Callable[["DeviceLowerer", core.Stm, Any, list[Destination]], Sequence[Value]]
 HOST: dict[type, Dispatch] = {}
 BLOCK: dict[type, Dispatch] = {}
+on_host = registering(HOST)  # the lowering of node classes at host level
+in_block = registering(BLOCK)  # in block mode
 
 
 class SharedAcc(Acc):
     """An accumulator that several threads update."""
 
     __slots__ = ()
-
-
-def on_host(*classes: type) -> Callable[[Dispatch], Dispatch]:
-    """Register the lowering of node classes at host level."""
-
-    def register(f: Dispatch) -> Dispatch:
-        for cls in classes:
-            HOST[cls] = f
-        return f
-
-    return register
-
-
-def in_block(*classes: type) -> Callable[[Dispatch], Dispatch]:
-    """Register the lowering of node classes in block mode."""
-
-    def register(f: Dispatch) -> Dispatch:
-        for cls in classes:
-            BLOCK[cls] = f
-        return f
-
-    return register
 
 
 @contextmanager

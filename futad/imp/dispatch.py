@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from futad.core import ir as core
 from futad.imp.views import AccumulateInto, Hint, SlotDestination, Value, View
+from futad.registry import registering
 
 if TYPE_CHECKING:
     from futad.imp.lower import Lowerer
@@ -19,16 +20,7 @@ Destination = View | Hint | AccumulateInto | SlotDestination | None
 
 Handler = Callable[["Lowerer", core.Stm, Any, list[Destination]], Sequence[Value]]
 HANDLERS: dict[type, Handler] = {}
+handles = registering(HANDLERS)
 TAKE_DESTINATIONS = (
     core.Map, core.Fused, core.Scan, core.Concat, core.ArrayLit, core.Copy, core.MatMul, core.Contraction,
 )  # fmt: skip
-
-
-def handles(cls: type) -> Callable[[Handler], Handler]:
-    """Register the lowering of a node class."""
-
-    def register(f: Handler) -> Handler:
-        HANDLERS[cls] = f
-        return f
-
-    return register

@@ -354,7 +354,7 @@ module mk_linalg (R: float) = {
 
   -- Symmetric eigenvalues ---------------------------------------------------------------------------------------------
 
-  -- In turn r of a sweep the row that row i of n is turned with, i for none: all pairs in n - 1 + n % 2 turns.
+  -- In round r of a sweep the row that row i of n is turned with, i for none: all pairs in n - 1 + n % 2 rounds.
   local def partner (n: i64) (r: i64) (i: i64): i64 =
     let end = n + n % 2 - 1
     let j = if i == end then r else let j = (2 * r - i) % end in if j == i then end else j

@@ -7,13 +7,15 @@
 
 The map inside is not invariant, but what it computes of `ss` alone is.  Outside it is computed once, and lies in an
 array as long as one that is read anyway; each iteration loads a number in place of computing it.  So this pays for what
-costs much more than a load.  (Loop-invariant code motion, of each element by itself; GHC's full laziness of a loop's
-body, Peyton Jones, Partain and Santos, "Let-floating: moving bindings to give faster programs", 1996.)
+costs much more than a load.  What a branch computes so is taken along (at risk sets of survival times), which costs no
+more than one iteration that takes it everywhere; what is left of the branch is a choice, for vector lanes.
+(Loop-invariant code motion, of each element by itself; GHC's full laziness of a loop's body, Peyton Jones, Partain and
+Santos, "Let-floating: moving bindings to give faster programs", 1996.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from futad.core import ir
@@ -70,10 +72,10 @@ class _Nest:
     before: list[Stm] = field(default_factory=list)
 
     def inside(self, lam: Lambda) -> Lambda:
-        """A scope of it.  What branches do may not be done at all, and stays."""
+        """A scope of it."""
         stms = []
         for s in lam.stms:
-            if isinstance(s.exp, ir.Mapping | ir.Loop):
+            if isinstance(s.exp, ir.Mapping | ir.Loop | ir.If):
                 s = ir.map_scopes(s, self.inside)
             stms.append(self.mapped(s, s.exp) if isinstance(s.exp, ir.Mapping) else s)
         same = all(a is b for a, b in zip(stms, lam.stms, strict=True))
@@ -97,14 +99,15 @@ class _Nest:
         arrays = tuple([Var(v.name, array_of(v.type, e.width), at=v.at) for v in found])
         before = ir.rename(Lambda(used, tuple(made), tuple(found)))
         self.before.append(Stm(arrays, ir.Map(e.width, tuple([given[p] for p in used]), before)))
-        kept = tuple([t for t in e.lam.stms if not set(t.pat) & set(found)])
-        lam = Lambda((*e.lam.params, *found), kept, e.lam.result)
+        rest = _without(e.lam, set(found))
+        lam = Lambda((*e.lam.params, *found), rest.stms, e.lam.result)
         return Stm(s.pat, e.over((*e.arrays, *arrays), lam), s.attrs, s.grid)
 
     def dear(self, lam: Lambda, given: dict[Var, Atom]) -> list[Var]:
         """Variables of a map's body that are dear functions of elements from outside, and that what is none uses."""
         costs: dict[Var, int] = dict.fromkeys(given, 0)
-        for t in lam.stms:
+        stms = list(_branched(lam))
+        for t in stms:
             e = t.exp
             if not isinstance(e, ir.Op):
                 continue
@@ -112,17 +115,35 @@ class _Nest:
             if mine and all(a in costs for a in mine) and FAILS_NOT(not may_fail(e)):
                 costs[t.pat[0]] = OPS[e.op].cost + sum(costs[a] for a in mine)
         wanted: set[Atom] = set(lam.result)
-        for t in lam.stms:
+        for t in stms:
+            if isinstance(t.exp, ir.If):
+                wanted.update(a for branch in t.exp.lambdas() for a in branch.result)
             if not t.pat or t.pat[0] not in costs:
-                wanted.update(ir.stm_free(t))
+                wanted.update(t.exp.operands() if isinstance(t.exp, ir.If) else ir.stm_free(t))
         return [v for v, cost in costs.items() if cost >= DEAR and v in wanted]
+
+
+def _branched(lam: Lambda) -> Iterator[Stm]:
+    """The statements of a scope, those of the branches in it after their own."""
+    for s in lam.stms:
+        yield s
+        if isinstance(s.exp, ir.If):
+            for branch in s.exp.lambdas():
+                yield from _branched(branch)
+
+
+def _without(lam: Lambda, found: set[Var]) -> Lambda:
+    """The scope without the statements that bind the variables, in branches too."""
+    kept = [s for s in lam.stms if not found & set(s.pat)]
+    stms = [ir.map_scopes(s, lambda b: _without(b, found)) if isinstance(s.exp, ir.If) else s for s in kept]
+    return Lambda(lam.params, tuple(stms), lam.result)
 
 
 def _made_of(lam: Lambda, found: Iterable[Var]) -> list[Stm]:
     """The statements that compute the variables."""
     needed: set[Atom] = set(found)
     out: list[Stm] = []
-    for t in reversed(lam.stms):
+    for t in reversed(list(_branched(lam))):
         if any(v in needed for v in t.pat):
             out.append(t)
             needed.update(ir.stm_free(t))

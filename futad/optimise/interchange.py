@@ -10,22 +10,29 @@ Done for C where `g` multiplies matrices from outside the map by vectors of its 
 iterations of all points are matrix products then (`matmul.py`), and so are the adjoints. A recurrent network on a batch
 of sequences is that. Devices ask for it where points are few (`flatten/interchange.py`).
 
+Note [Rows written]: an iteration may write the row of its number of an array that no iteration reads, as all states of
+the network are for attention. The iteration of all points writes the rows of all: the loop has the array by iterations
+first, its points see it by points, a view.
+
 Note [What is kept]: a return sweep needs what the loop carries in all iterations. Inside of a map that is kept by one
 point at a time, around it by all points. It is no more than a factor of what there is anyway where each point has
 something for each iteration, which is then asked for under reverse mode; or all points have a matrix for each iteration
-in common, as the layers of a network are, which are few.
+in common, as the layers of a network are, which are few; or iterations are a known number, and few (`FEW`), as those
+towards a fixed point.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from math import prod
+from typing import cast
 
 from futad.core import ir
 from futad.core.budget import ATTRIBUTE, PLACE
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.operator import divisor
-from futad.core.types import AccType, Atom, Const, Prim, Var, array_of, shape_of
+from futad.core.types import I32, I64, AccType, ArrayType, Atom, Const, Prim, Var, array_of, shape_of
 from futad.legality import Legality
 from futad.optimise.distribution import map_over
 from futad.optimise.matmul import Products
@@ -42,15 +49,20 @@ SAME_ITERATIONS = LEGAL.condition("as many iterations for all", "the points' loo
 REGULAR = LEGAL.condition("variables regular", "what a loop carries has a size of its own in each point")
 SAME_ROW = LEGAL.condition("row the same for all", "a point reads a row of its own")
 THERE = LEGAL.condition("row there without points", "a row that only a point shows to be there is read without any")
+UNREAD = LEGAL.condition("written rows unread", "an iteration reads what others have written")
+OWN_PLACE = LEGAL.condition("written at its number", "each point writes to a place of its own")
+START = LEGAL.condition("rows the same before", "rows that no iteration writes are another point's")
+ROOM = LEGAL.condition("room without points", "an array of a size below zero is made where no point would make it")
 
 SMALL = 64  # elements of a matrix, if known: up to here products by it stay in registers
+FEW = 64  # iterations, if known, of which a return sweep keeps all points' variables
 
 Body = Callable[[Stm], Sequence[Stm]]  # an iteration of all points, a map: the statements for it
 
 
-def loop_out(stm: Stm, at: int, body: Body = lambda each: [each]) -> list[Stm] | None:
+def loop_out(stm: Stm, at: int, body: Body = lambda each: [each], *, rows: bool = False) -> list[Stm] | None:
     """A map around the loop that is its statement `at` as maps before it, a loop around a map, and a map of the rest;
-    None if that is not right, or if the loop or the rest overwrite anything."""
+    None if that is not right, or if the loop or the rest overwrite anything (with `rows`: but Note [Rows written])."""
     e = stm.exp
     assert isinstance(e, ir.Map)
     loop, before, after = e.lam.stms[at], e.lam.stms[:at], e.lam.stms[at + 1 :]
@@ -58,7 +70,10 @@ def loop_out(stm: Stm, at: int, body: Body = lambda each: [each]) -> list[Stm] |
     assert isinstance(f, ir.For)
     made = {v for s in before for v in s.pat}
     bound = {*e.lam.params, *made}
-    if any(isinstance(a.type, AccType) for a in e.arrays) or _consumes(f.body.stms) or _consumes(after):
+    written = _rows_written(stm, f, before, bound) if rows else {}
+    writes = {s.pat for s, _ in written.values()}
+    stms = [s for s in f.body.stms if s.pat not in writes]
+    if any(isinstance(a.type, AccType) for a in e.arrays) or _consumes(stms) or _consumes(after):
         return None
     if not SAME_ITERATIONS(f.bound not in bound):
         return None
@@ -76,34 +91,131 @@ def loop_out(stm: Stm, at: int, body: Body = lambda each: [each]) -> list[Stm] |
     given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
     out: list[Stm] = []
     # What is there before the first iteration.
-    computed = list(dict.fromkeys([*[a for a in f.inits if a in made], *live, *kept]))
+    plain = [(p, a, r) for p, a, r in zip(carried, f.inits, f.body.result, strict=True) if p not in written]
+    computed = list(dict.fromkeys([*[a for _, a, _ in plain if a in made], *live, *kept]))
     if computed or effects(before):
         arrays = tuple([Var("x", array_of(a.type, width)) for a in computed])
         given |= zip(computed, arrays, strict=True)
         start = Lambda(e.lam.params, tuple(before), tuple(computed))
         out.append(Stm(arrays, ir.Map(width, e.arrays, ir.rename(start))))
-    for a in f.inits:
+    for _, a, _ in plain:
         if a not in given:
-            rows = given[a] = Var("x", array_of(a.type, width))
-            out.append(Stm((rows,), ir.Replicate((width,), a)))
+            every = given[a] = Var("x", array_of(a.type, width))
+            out.append(Stm((every,), ir.Replicate((width,), a)))
+    starts = []
+    for p, (_, make) in written.items():
+        out.append(Stm((Var(p.name, _by_iterations(p, width)),), make))
+        starts.append(out[-1].pat[0])
     # An iteration.  Its row of an array from outside, such as a layer's weights, is one for all points.
-    shared = {s.pat: s for s in f.body.stms if _row(s, f, own)}
-    states, nexts, finals = [tuple([Var(p.name, array_of(p.type, width)) for p in carried]) for _ in range(3)]
-    inputs = [p for p in (*e.lam.params, *live) if p in f.body.free()]
-    iteration = Lambda((*carried, *inputs), tuple([s for s in f.body.stms if s.pat not in shared]), f.body.result)
+    shared = {s.pat: s for s in stms if _row(s, f, own)}
+    states, nexts = [tuple([Var(p.name, array_of(p.type, width)) for p, _, _ in plain]) for _ in range(2)]
+    stacks, stacked = [tuple([Var(p.name, _by_iterations(p, width)) for p in written]) for _ in range(2)]
+    values = [_write(s).value for s, _ in written.values()]
+    parts = tuple([Var("row", array_of(a.type, width)) for a in values])
+    remaining = [s for s in stms if s.pat not in shared]
+    results = (*[r for _, _, r in plain], *values)
+    first_params = tuple([p for p, _, _ in plain])
+    used = Lambda((), tuple(stms), results).free()
+    inputs = [p for p in (*e.lam.params, *live) if p in used]
+    iteration = Lambda((*first_params, *inputs), tuple(remaining), results)
     i = Var(f.body.params[0].name, f.body.params[0].type)
     renamer = ir.Renamer({f.body.params[0]: i})
     first = [renamer.stm(s) for s in shared.values()]
+    places = [cast(Atom, _write(s).index[0]) for s, _ in written.values()]
+    first += [renamer.stm(s) for s in _needed(places, _counted(f, own))]
+    places = [renamer.atom(a) for a in places]
     inner = renamer.lam(iteration)
-    each = Stm(nexts, ir.Map(width, (*states, *[given[v] for v in inputs]), inner))
-    around = Lambda((i, *states), (*first, *body(each)), nexts)
-    out.append(Stm(finals, ir.For(f.bound, tuple([given[a] for a in f.inits]), around), loop.attrs))
+    each = Stm((*nexts, *parts), ir.Map(width, (*states, *[given[v] for v in inputs]), inner))
+    last = [
+        Stm((v,), ir.Update(p, (place,), row)) for v, p, place, row in zip(stacked, stacks, places, parts, strict=True)
+    ]
+    around = Lambda((i, *states, *stacks), (*first, *body(each), *last), (*nexts, *stacked))
+    finals, grown = [tuple([Var(v.name, v.type) for v in vs]) for vs in (nexts, stacks)]
+    inits = (*[given[a] for _, a, _ in plain], *starts)
+    out.append(Stm((*finals, *grown), ir.For(f.bound, inits, around), loop.attrs))
     # What follows it.
-    known: dict[Atom, Var] = dict(zip(loop.pat, finals, strict=True))
+    by_points = {p: Var(p.name, array_of(p.type, width)) for p in written}
+    out += [Stm((v,), ir.Rearrange(g, _swapped(g))) for v, g in zip(by_points.values(), grown, strict=True)]
+    ends = iter(finals)
+    known: dict[Atom, Var] = {
+        v: by_points[p] if p in written else next(ends) for v, p in zip(loop.pat, carried, strict=True)
+    }
     if not after and all(a in known for a in e.lam.result):
         return [*out, *[Stm((v,), ir.Alias(known[a])) for v, a in zip(stm.pat, e.lam.result, strict=True)]]
-    have = [(given[p], p) for p in (*e.lam.params, *kept)] + list(zip(finals, loop.pat, strict=True))
+    have = [(given[p], p) for p in (*e.lam.params, *kept)] + [(v, cast(Var, p)) for p, v in known.items()]
     return [*out, map_over(width, have, after, stm.pat, e.lam.result)]
+
+
+def _rows_written(stm: Stm, f: ir.For, before: Sequence[Stm], bound: set[Var]) -> dict[Var, tuple[Stm, ir.Exp]]:
+    """For variables of a loop that its iterations only write a row of each to, the statement that does, and what makes
+    the array of all points before the first iteration."""
+    e = stm.exp
+    assert isinstance(e, ir.Map)
+    makers = {s.pat[0]: s.exp for s in before if len(s.pat) == 1}
+    sizes = {d for v in ir.stm_free(stm) for d in shape_of(v.type)}
+    counted = {f.body.params[0], *_counted(f, {*bound, *f.body.params})}
+    uses = Counter(a for s in f.body.stms for a in ir.stm_free(s))
+    results = Counter(f.body.result)
+    out: dict[Var, tuple[Stm, ir.Exp]] = {}
+    for p, init, r in zip(f.body.params[1:], f.inits, f.body.result, strict=True):
+        for s in f.body.stms:
+            x = s.exp
+            if not (
+                isinstance(x, ir.Update) and x.array is p and s.pat[0] is r and x.check is None and len(x.index) == 1
+            ):
+                continue
+            if not UNREAD(uses[p] == 1 and not uses[r] and results[p] == 0 and results[r] == 1):
+                break
+            if not OWN_PLACE(x.index[0] in counted):
+                break
+            make = makers.get(init) if isinstance(init, Var) else None
+            if not isinstance(make, ir.Replicate) or not START(not bound & set(make.operands())):
+                break
+            if not ROOM(all(d in sizes if isinstance(d, Var) else d.value >= 0 for d in make.shape)):
+                break
+            out[p] = s, ir.Replicate((make.shape[0], e.width, *make.shape[1:]), make.value)
+    return out
+
+
+def _write(s: Stm) -> ir.Update:
+    assert isinstance(s.exp, ir.Update)
+    return s.exp
+
+
+def _counted(f: ir.For, own: set[Var]) -> dict[Atom, Stm]:
+    """Integers that an iteration computes of the loop's number and of what is outside the map, which cannot fail."""
+    out: dict[Atom, Stm] = {}
+    inside = {*own, *[v for s in f.body.stms for v in s.pat]}
+    for s in f.body.stms:
+        e = s.exp
+        if not isinstance(e, ir.Op) or divisor(e) is not None or s.pat[0].type not in (I32, I64):
+            continue
+        if all(a is f.body.params[0] or a in out or a not in inside for a in e.args):
+            out[s.pat[0]] = s
+    return out
+
+
+def _needed(atoms: Sequence[Atom], made: dict[Atom, Stm]) -> list[Stm]:
+    """The statements that compute the atoms, in order."""
+    wanted = set(atoms)
+    out = []
+    for v, s in reversed(made.items()):
+        if v in wanted:
+            out.append(s)
+            wanted.update(s.exp.operands())
+    return out[::-1]
+
+
+def _by_iterations(v: Var, width: Atom) -> ArrayType:
+    """The type of an array of all points, its first dimension the one of each point."""
+    n, *inner = shape_of(v.type)
+    t = v.type
+    assert isinstance(t, ArrayType)
+    return ArrayType(t.elem, (n, width, *inner))
+
+
+def _swapped(v: Var) -> tuple[int, ...]:
+    return (1, 0, *range(2, len(shape_of(v.type))))
 
 
 def _row(s: Stm, f: ir.For, own: set[Var]) -> bool:
@@ -160,7 +272,9 @@ def _pieces(s: Stm, reverse: bool) -> list[Stm] | None:
         # An attribute is what a user asks of the loop in each point; checks and prints would come in another order.
         if type(t.exp) is not ir.For or any(a[0] != PLACE for a in t.attrs) or effects(t.exp.body.stms):
             continue
-        if not any(dots(inner.stms, inner.result) for inner in _scopes(t.exp.body)) or reverse and not _reads(t.exp):
+        if not any(dots(inner.stms, inner.result) for inner in _scopes(t.exp.body)):
+            continue
+        if reverse and not _reads(t.exp) and not _few(t.exp):
             continue
         each: list[Stm] = []
 
@@ -168,7 +282,7 @@ def _pieces(s: Stm, reverse: bool) -> list[Stm] | None:
             each.append(stm)
             return each
 
-        made = loop_out(Stm(s.pat, e), at, body)
+        made = loop_out(Stm(s.pat, e), at, body, rows=True)
         if made is not None and (_products(each[0]) or _pieces(each[0], reverse)):
             return [*invariant, *[x for p in made for x in _pieces(p, reverse) or [p]]]
     return None
@@ -206,6 +320,11 @@ def _reads(f: ir.For) -> bool:
         type(s.exp) is ir.At and s.exp.array not in inside and any(a in own for a in s.exp.operands())
         for s in f.body.stms
     )
+
+
+def _few(f: ir.For) -> bool:
+    """Whether the iterations are a known number, and few (Note [What is kept])."""
+    return isinstance(f.bound, Const) and f.bound.value <= FEW
 
 
 def _products(each: Stm) -> bool:

@@ -36,7 +36,7 @@ PATIENCE = 1800  # seconds that a compiler may take
 SILENCE = 1  # seconds after which a line tells of it
 LEVELS = ("0", "1", "2", "3")
 LLVM = "-mllvm"  # before an option of clang's that versions may lack
-QUICK_FLAGS = ("-O1", "-fno-openmp-simd")  # of code that is to be there soon
+QUICK_FLAGS = ("-Og", "-fno-openmp-simd")  # of code that is to be there soon: half of the time that -O1 takes
 INSTALL_HINT = (
     "`pip install 'futad[compiler]'` brings one; or install one (Debian, Ubuntu: `apt install gcc libc6-dev`; "
     "Fedora: `dnf install gcc`; macOS: "
@@ -68,6 +68,12 @@ class Compiler:
         """Its major version if it is clang, else 0."""
         found = re.search(r"clang version (\d+)", self.version)
         return int(found[1]) if found else 0
+
+    @property
+    def gcc(self) -> int:
+        """Its major version if it is GCC, else 0."""
+        found = re.findall(r"(\d+)\.\d+\.\d+", self.version.partition("\n")[0])
+        return int(found[-1]) if found and "Free Software Foundation" in self.version else 0
 
     @property
     def is_zig(self) -> bool:
@@ -227,6 +233,10 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
         # (tests/backend/test_backend_c.py).  Loops are vectorised as before; FUTAD_CFLAGS=-ftree-slp-vectorize brings
         # back what is lost.
         flags.append("-fno-tree-slp-vectorize")
+    if 10 <= compiler.gcc <= 12 and re.search(r"^model name.*AMD", cpu(), re.MULTILINE) and "avx512f" in cpu():
+        # Gathers of eight elements take twice as long there as eight reads, as later versions know: a barrier option's
+        # value 5.1 to 2.5 ms (`benchmarks/everyday.py --only barrier`).
+        flags.append("-mtune-ctrl=^use_gather")
     if compiler.is_clang and _has_libmvec():
         # See kernels/clang_vectors.h, which has the same condition.
         flags.append(f"-fveclib={'AMDLIBM' if compiler.clang >= 19 and _glibc() >= (2, 35) else 'libmvec'}")

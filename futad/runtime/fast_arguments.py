@@ -7,7 +7,7 @@ optimiser, say): a function written for the entry looks at each argument once, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -51,9 +51,11 @@ class Plan:
     `bind(args)`: the core arguments; None if an argument needs conversion, or is wrong: `Signature.flatten` knows.
     """
 
-    def __init__(self, params: Sequence[_Array | _Scalar], num_sizes: int) -> None:
+    def __init__(
+        self, params: Sequence[_Array | _Scalar], num_sizes: int, known: Mapping[int, Any] | None = None
+    ) -> None:
         self.params, self.num_sizes = params, num_sizes
-        text, values = _text(params, num_sizes)
+        text, values = _text(params, num_sizes, known or {})
         exec(text, values)
         self.bind: Callable[[Sequence[Any]], list[Any] | None] = values["bind"]
 
@@ -61,14 +63,29 @@ class Plan:
         return Plan, (self.params, self.num_sizes)
 
 
-def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict[str, Any]]:
-    """The function that binds, and what its text mentions."""
+def _text(params: Sequence[_Array | _Scalar], num_sizes: int, known: Mapping[int, Any]) -> tuple[str, dict[str, Any]]:
+    """The function that binds, and what its text mentions.  `known`: arguments that all calls have, exact ones, whose
+    shapes no call looks at."""
     values: dict[str, Any] = {"ndarray": np.ndarray, "dense_cupy": dense_cupy}
-    lines = ["def bind(args):", f"  if len(args) != {len(params)}: return None"]
-    if params:
-        lines.append(f"  {''.join([f'a{i}, ' for i in range(len(params))])}= args")
+    values |= {f"known{i}": value for i, value in known.items()}
+    never = "def bind(args): return None", values
+    free = [i for i in range(len(params)) if i not in known]
+    lines = ["def bind(args):", f"  if len(args) != {len(free)}: return None"]
+    if free:
+        lines.append(f"  {''.join([f'a{i}, ' for i in free])}= args")
     found: dict[int, str] = {}
-    for i, p in enumerate(params):
+    for i, value in known.items():
+        p = params[i]
+        told: list[tuple[Dim, int]] = list(zip(p.dims, value.shape, strict=True)) if isinstance(p, _Array) else []
+        if isinstance(p, _Scalar) and p.place is not None:
+            told = [(("arg", p.place), int(value))]
+        for dim, length in told:
+            same = found.setdefault(dim[1], str(length)) if not isinstance(dim, int) else str(dim)
+            if same != str(length) or not 0 <= length <= MOST_SIZE:
+                return never
+        lines.append(f"  a{i} = known{i}{'.copy()' if isinstance(p, _Array) and p.unique else ''}")
+    for i in free:
+        p = params[i]
         if isinstance(p, _Scalar):
             values |= {f"made{i}": p.made, f"exact{i}": p.exact}
             ranged = f" or not {p.low} <= a{i} <= {p.high}" if p.exact is int else ""
@@ -78,8 +95,10 @@ def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict
             if p.place is not None:
                 lines.append(f"  if a{i} < 0: return None")
                 lines.append(f"  n{i} = int(a{i})")
-                found[p.place] = f"n{i}"
-    for i, p in enumerate(params):
+                if found.setdefault(p.place, f"n{i}") != f"n{i}":
+                    lines.append(f"  if n{i} != {found[p.place]}: return None")
+    for i in free:
+        p = params[i]
         if isinstance(p, _Array):
             values[f"dtype{i}"] = p.dtype
             lines.append(f"  if type(a{i}) is ndarray:")
@@ -94,17 +113,18 @@ def _text(params: Sequence[_Array | _Scalar], num_sizes: int) -> tuple[str, dict
             if len(p.dims) > 1:  # memory bounds the others
                 lines.append(f"  if not a{i}.size and max(a{i}.shape) > {MOST_SIZE}: return None")
             for d, dim in enumerate(p.dims):
-                known = str(dim) if isinstance(dim, int) else found.setdefault(dim[1], f"s{i}_{d}")
-                if known != f"s{i}_{d}":
-                    lines.append(f"  if s{i}_{d} != {known}: return None")
+                size = str(dim) if isinstance(dim, int) else found.setdefault(dim[1], f"s{i}_{d}")
+                if size != f"s{i}_{d}":
+                    lines.append(f"  if s{i}_{d} != {size}: return None")
     if any(k not in found for k in range(num_sizes)):
-        return "def bind(args): return None", values
+        return never
     core = [found[k] for k in range(num_sizes)] + [f"a{i}" for i in range(len(params))]
     return "\n".join([*lines, f"  return [{', '.join(core)}]"]), values
 
 
-def plan(s: Signature) -> Plan | None:
-    """The plan of an entry; None if it has parameters that are no plain arrays and numbers."""
+def plan(s: Signature, known: Mapping[int, Any] | None = None) -> Plan | None:
+    """The plan of an entry, of which arguments may be known; None if it has parameters that are no plain arrays and
+    numbers."""
     types = [t for _, t in s.entry.params]
     if len(types) != len(s.params) or not all(_is_plain(t) for t in types):
         return None
@@ -117,7 +137,7 @@ def plan(s: Signature) -> Plan | None:
         else:
             place = len(s.size_names) + i
             params.append(_scalar(leaf, place if leaf.elem is I64 and place in used else None))
-    return Plan(params, len(s.size_names))
+    return Plan(params, len(s.size_names), known)
 
 
 def _is_plain(t: EntryType) -> bool:

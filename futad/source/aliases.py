@@ -7,6 +7,7 @@ from typing import Any
 
 from futad.errors import Span
 from futad.source.opaque import opened
+from futad.source.traversals import parts
 from futad.source.types import SType, TArray, TParam, TPrim, TRecord, TSum
 
 
@@ -82,10 +83,8 @@ def overlap(tree: Tree, t: SType) -> Token | None:
 def has_memory(t: SType) -> bool:
     """Whether values of a type may share memory with others."""
     t = opened(t)
-    if type(t) is TSum:
-        return any(has_memory(a) for _, args in t.constrs for a in args)
-    if type(t) is TRecord:
-        return any(has_memory(f) for _, f in t.fields)
+    if type(t) is TSum or type(t) is TRecord:
+        return any(has_memory(x) for x in parts(t))
     if type(t) is TParam and t.binding.kind == "abstract":
         # The body of a parametric module is checked again when it is applied, with the types themselves.
         return False

@@ -12,8 +12,8 @@ from typing import Any
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.pretty import show_binding, show_type
-from futad.source.traversals import size_names
-from futad.source.types import Binding, Size, SType, TArray, TFun, TRecord, TSum, resolve
+from futad.source.traversals import parts, size_names
+from futad.source.types import Binding, Size, SType, TArray, TFun, resolve
 
 Known = frozenset[Binding]
 NONE: Known = frozenset()
@@ -167,15 +167,9 @@ class _Causality:
             t = resolve(t)
             if type(t) is TArray:
                 self.size(t.size, known | bound, what, e, whole)
-                go(t.elem, bound)
-            elif type(t) is TRecord:
-                for _, f in t.fields:
-                    go(f, bound)
-            elif type(t) is TSum:
-                for _, args in t.constrs:
-                    for a in args:
-                        go(a, bound)
-            elif type(t) is TFun:
+            for x in parts(t):
+                go(x, bound)
+            if type(t) is TFun:
                 if t.name is not None:
                     bound |= {t.name}
                 bound |= frozenset(t.exists)

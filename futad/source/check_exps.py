@@ -23,7 +23,16 @@ from futad.source.lints import copied_to_update, on_budgeted, on_expression, sha
 from futad.source.opaque import is_abstract
 from futad.source.pretty import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
-from futad.source.traversals import forgotten, size_names, sizes_in, strip, substitute, substitute_size, witnesses
+from futad.source.traversals import (
+    forgotten,
+    mapped,
+    size_names,
+    sizes_in,
+    strip,
+    substitute,
+    substitute_size,
+    witnesses,
+)  # fmt: skip
 from futad.source.types import (
     Binding,
     Scheme,
@@ -276,10 +285,8 @@ def reopened(ck: Checker, e: A.EApp, t: SType) -> SType:
         if type(t) is TMeta and t.ref is not None:
             r = resolve(t)
             return go(r) if type(r) is TFun else renamed(r, new)
-        if type(t) is TRecord:
-            return TRecord(tuple((n, go(f)) for n, f in t.fields))
-        if type(t) is TSum:
-            return TSum(tuple((n, tuple(go(a) for a in args)) for n, args in t.constrs))
+        if type(t) is TRecord or type(t) is TSum:
+            return mapped(t, go)
         if type(t) is TFun:
             own: list[Binding] = []
             result = go(t.result) if type(resolve(t.result)) is TFun else renamed(t.result, own)

@@ -16,7 +16,7 @@ from futad.source.opaque import opened
 from futad.source.pretty import show_size, show_type
 from futad.source.recursion import Open, check_rules
 from futad.source.sizes import binary_op, key, poly
-from futad.source.traversals import forgotten, size_names, sizes_in, strip, walk, witnesses
+from futad.source.traversals import forgotten, mapped, size_names, sizes_in, strip, walk, witnesses
 from futad.source.types import (
     Binding,
     Scheme,
@@ -25,12 +25,10 @@ from futad.source.types import (
     SizeMeta,
     SizeVar,
     SType,
-    TArray,
     TFun,
     TMeta,
     TParam,
     TRecord,
-    TSum,
     resolve,
     resolve_size,
 )
@@ -455,13 +453,7 @@ def _bound_in(t: SType) -> set[Binding]:
 def map_sizes(t: SType, f: Callable[[Size], Size]) -> SType:
     """`t` with each size outside function types replaced."""
     t = resolve(t)
-    if type(t) is TArray:
-        return TArray(f(t.size), map_sizes(t.elem, f), t.unique)
-    if type(t) is TRecord:
-        return TRecord(tuple((n, map_sizes(x, f)) for n, x in t.fields))
-    if type(t) is TSum:
-        return TSum(tuple((n, tuple(map_sizes(a, f) for a in args)) for n, args in t.constrs))
-    return t
+    return t if type(t) is TFun else mapped(t, lambda x: map_sizes(x, f), f)
 
 
 def lower_levels(ck: Checker, t: SType) -> None:

@@ -10,7 +10,7 @@ from futad.source import ast as A
 from futad.source.ast import type_of
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
 from futad.source.sizes import metas_of, poly
-from futad.source.traversals import sizes_in, strip, substitute
+from futad.source.traversals import mapped, sizes_in, strip, substitute
 from futad.source.types import (
     Binding,
     Scheme,
@@ -19,6 +19,7 @@ from futad.source.types import (
     SizeVar,
     SType,
     TArray,
+    TFun,
     TMeta,
     TPrim,
     TRecord,
@@ -52,11 +53,7 @@ def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span
         m = ck.size_meta(span)
         out.append((m, t.size))
         return TArray(m, _freshen(ck, t.elem, out, span))
-    if type(t) is TRecord:
-        return TRecord(tuple((n, _freshen(ck, f, out, span)) for n, f in t.fields))
-    if type(t) is TSum:
-        return TSum(tuple((n, tuple(_freshen(ck, a, out, span) for a in args)) for n, args in t.constrs))
-    return t
+    return t if type(t) is TFun else mapped(t, lambda x: _freshen(ck, x, out, span))
 
 
 def _pair_sizes(ck: Checker, p: SType, b: SType, out: list[Size], fresh: set[SizeMeta]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from futad.core.types import BOOL, I64, PRIMS
+from futad.registry import registering
 from futad.source import ast as A
 from futad.source.types import TPrim
 
@@ -14,15 +15,8 @@ if TYPE_CHECKING:
 
 Infer = Callable[["Checker", Any], A.Expr]
 INFER: dict[type, Infer] = {}
+infers = registering(INFER)
 
 T_BOOL = TPrim(BOOL)
 T_I64 = TPrim(I64)
 T_U8 = TPrim(PRIMS["u8"])
-
-
-def infers(cls: type) -> Callable[[Infer], Infer]:
-    def register(f: Infer) -> Infer:
-        INFER[cls] = f
-        return f
-
-    return register

@@ -13,7 +13,8 @@ from futad.source import budgets
 from futad.source.causality import children
 from futad.source.opaque import opened
 from futad.source.sizes import is_intrinsic
-from futad.source.types import Binding, SType, TArray, TFun, TPrim, TRecord, TSum
+from futad.source.traversals import parts
+from futad.source.types import Binding, SType, TFun, TPrim
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -142,11 +143,7 @@ def _holds(t: SType, kind: str) -> bool:
     t = opened(t)
     if type(t) is TPrim:
         return bool(getattr(t.prim, kind))
-    if type(t) is TArray:
-        return _holds(t.elem, kind)
-    if type(t) is TRecord:
-        return any(_holds(f, kind) for _, f in t.fields)
-    return type(t) is TSum and any(_holds(a, kind) for _, args in t.constrs for a in args)
+    return any(_holds(x, kind) for x in parts(t))
 
 
 def _rounds(e: A.Expr) -> str:

@@ -11,7 +11,7 @@ from futad.errors import ParseError, Span
 from futad.source import ast as A
 from futad.source import semantic_actions_decl as actions_decl
 from futad.source.lexer import Token, qualified
-from futad.source.semantic_actions_decl import distinct, token_span, unquote
+from futad.source.semantic_actions_decl import node, record_of, token_span, tuple_of, unquote
 
 _fresh = itertools.count()
 
@@ -80,14 +80,6 @@ def _climb(items: list[Any]) -> A.Expr:
 
 
 # --- expressions --------------------------------------------------------------------------------------------
-
-
-def e_ascript(sp: Span, e: A.Expr, _: Token, t: A.TypeExp) -> A.Expr:
-    return A.EAscript(sp, e, t)
-
-
-def e_coerce(sp: Span, e: A.Expr, _: Token, t: A.TypeExp) -> A.Expr:
-    return A.ECoerce(sp, e, t)
 
 
 def e_range(sp: Span, start: A.Expr, kind: Token, end: A.Expr) -> A.Expr:
@@ -160,18 +152,6 @@ def e_apply_open(sp: Span, atoms: list[A.Expr], lam: A.Expr) -> A.Expr:
     return e_apply(sp, [*atoms, lam])
 
 
-def e_neg(sp: Span, _: Token, e: A.Expr) -> A.Expr:
-    return A.ENeg(sp, e)
-
-
-def e_not(sp: Span, _: Token, e: A.Expr) -> A.Expr:
-    return A.ENot(sp, e)
-
-
-def e_match(sp: Span, _: Token, e: A.Expr, cases: list[tuple[A.Pat, A.Expr]]) -> A.Expr:
-    return A.EMatch(sp, e, cases)
-
-
 def case_last(sp: Span, _: Token, pat: A.Pat, __: Token, e: A.Expr) -> list[tuple[A.Pat, A.Expr]]:
     return [(pat, e)]
 
@@ -180,10 +160,6 @@ def case_more(
     sp: Span, _: Token, pat: A.Pat, __: Token, e: A.Expr, rest: list[tuple[A.Pat, A.Expr]]
 ) -> list[tuple[A.Pat, A.Expr]]:
     return [(pat, e), *rest]
-
-
-def e_if(sp: Span, _: Token, cond: A.Expr, __: Token, then: A.Expr, ___: Token, orelse: A.Expr) -> A.Expr:
-    return A.EIf(sp, cond, then, orelse)
 
 
 def e_loop(sp: Span, _: Token, sizes: list[str], pat: A.Pat, form: Any, __: Token, body: A.Expr) -> A.Expr:
@@ -200,28 +176,12 @@ def form_i(sp: Span, _: Token, name: Token, __: Token, bound: A.Expr) -> A.ForI:
     return A.ForI(sp, A.PVar(token_span(name, sp), name.text), bound)
 
 
-def form_in(sp: Span, _: Token, pat: A.Pat, __: Token, array: A.Expr) -> A.ForIn:
-    return A.ForIn(sp, pat, array)
-
-
-def form_while(sp: Span, _: Token, cond: A.Expr) -> A.WhileForm:
-    return A.WhileForm(sp, cond)
-
-
 def size_single(sp: Span, _: Token, name: Token, __: Token) -> list[str]:
     return [name.text]
 
 
 def size_append(sp: Span, names: list[str], _: Token, name: Token, __: Token) -> list[str]:
     return [*names, name.text]
-
-
-def e_attr(sp: Span, attr: A.Attr, e: A.Expr) -> A.Expr:
-    return A.EAttr(sp, attr, e)
-
-
-def e_assert(sp: Span, _: Token, cond: A.Expr, e: A.Expr) -> A.Expr:
-    return A.EAssert(sp, cond, e)
 
 
 def e_lambda(sp: Span, _: Token, params: list[A.Pat], ret: Any, __: Token, body: A.Expr) -> A.Expr:
@@ -281,48 +241,24 @@ def step_field(sp: Span, tok: Token) -> tuple[str, ...]:
     return (tok.text.lstrip("."),)
 
 
-def slice_0(sp: Span, _: Token) -> A.ESlice:
-    return A.ESlice(sp, None, None, None)
+def slice(sp: Span, *parts: Any) -> A.ESlice:  # noqa: A001
+    """`start:end:step` of which each may be left out."""
+    values: list[A.Expr | None] = [None, None, None]
+    at = 0
+    for p in parts:
+        if isinstance(p, Token):
+            at += 1
+        else:
+            values[at] = p
+    return A.ESlice(sp, *values)
 
 
-def slice_a(sp: Span, a: A.Expr, _: Token) -> A.ESlice:
-    return A.ESlice(sp, a, None, None)
-
-
-def slice_b(sp: Span, _: Token, b: A.Expr) -> A.ESlice:
-    return A.ESlice(sp, None, b, None)
-
-
-def slice_ab(sp: Span, a: A.Expr, _: Token, b: A.Expr) -> A.ESlice:
-    return A.ESlice(sp, a, b, None)
-
-
-def slice_abc(sp: Span, a: A.Expr, _: Token, b: A.Expr, __: Token, c: A.Expr) -> A.ESlice:
-    return A.ESlice(sp, a, b, c)
-
-
-def slice_bc(sp: Span, _: Token, b: A.Expr, __: Token, c: A.Expr) -> A.ESlice:
-    return A.ESlice(sp, None, b, c)
-
-
-def slice_ac(sp: Span, a: A.Expr, _: Token, __: Token, c: A.Expr) -> A.ESlice:
-    return A.ESlice(sp, a, None, c)
-
-
-def slice_c(sp: Span, _: Token, __: Token, c: A.Expr) -> A.ESlice:
-    return A.ESlice(sp, None, None, c)
-
-
-def e_hole(sp: Span, _: Token) -> A.Expr:
-    return A.EHole(sp)
+def e_array(sp: Span, _: Token, *parts: Any) -> A.Expr:
+    return A.EArray(sp, parts[0] if len(parts) > 1 else [])
 
 
 def e_constr(sp: Span, constr: Token) -> A.Expr:
     return A.EConstr(sp, constr.text[1:], [])
-
-
-def e_var(sp: Span, name: Token) -> A.Expr:
-    return A.EVar(sp, name.text)
 
 
 def e_local_open(sp: Span, qual: Token, _: Token, e: A.Expr, __: Token) -> A.Expr:
@@ -337,38 +273,9 @@ def e_project(sp: Span, e: A.Expr, field: Token) -> A.Expr:
     return A.EProject(sp, e, field.text[1:])
 
 
-def e_index(sp: Span, e: A.Expr, _: Token, dims: list[Any], __: Token) -> A.Expr:
-    return A.EIndex(sp, e, dims)
-
-
-def e_unit(sp: Span, *_: Token) -> A.Expr:
-    return A.ETuple(sp, [])
-
-
 def e_paren(sp: Span, _: Token, e: A.Expr, __: Token) -> A.Expr:
     # A constructor in parentheses takes no further arguments.
     return e
-
-
-def e_tuple(sp: Span, _: Token, head: A.Expr, __: Token, rest: list[A.Expr], ___: Token) -> A.Expr:
-    return A.ETuple(sp, [head, *rest])
-
-
-def e_array0(sp: Span, *_: Token) -> A.Expr:
-    return A.EArray(sp, [])
-
-
-def e_array(sp: Span, _: Token, elems: list[A.Expr], __: Token) -> A.Expr:
-    return A.EArray(sp, elems)
-
-
-def e_record0(sp: Span, *_: Token) -> A.Expr:
-    return A.ERecord(sp, [])
-
-
-def e_record(sp: Span, _: Token, fields: list[tuple[str, A.Expr]], *__: Token) -> A.Expr:
-    distinct([n for n, _ in fields], "field", sp)
-    return A.ERecord(sp, fields)
 
 
 def field_var(sp: Span, name: Token) -> tuple[str, A.Expr]:
@@ -404,10 +311,6 @@ def e_lsection(sp: Span, _: Token, items: list[Any], op: Token, __: Token) -> A.
 
 def section_field(sp: Span, tok: Token) -> A.Expr:
     return A.EProjSection(sp, [tok.text[1:]])
-
-
-def section_index(sp: Span, _: Token, __: Token, dims: list[Any], ___: Token) -> A.Expr:
-    return A.EIndexSection(sp, dims)
 
 
 def section_add_field(sp: Span, e: A.Expr, tok: Token) -> A.Expr:
@@ -477,10 +380,18 @@ def e_char(sp: Span, tok: Token) -> A.Expr:
     return A.EString(sp, unquote(tok, sp), char=True)
 
 
-_HELPERS = {"token_span", "distinct", "unquote", "join", "precedence"}
+_HELPERS = {
+    "token_span", "distinct", "unquote", "join", "precedence", "said", "node", "tuple_of", "record_of", "arrow_of",
+}  # fmt: skip
 ACTIONS: dict[str, Any] = {
     name: value
     for space in (vars(actions_decl), dict(globals()))
     for name, value in space.items()
     if callable(value) and name[0] != "_" and name.islower() and name not in _HELPERS
 }
+ACTIONS |= actions_decl.MADE | {"e_tuple": tuple_of(A.ETuple), "e_record": record_of(A.ERecord)}
+ACTIONS |= {name: node(cls) for name, cls in {
+    "e_ascript": A.EAscript, "e_coerce": A.ECoerce, "e_neg": A.ENeg, "e_not": A.ENot, "e_match": A.EMatch,
+    "e_if": A.EIf, "form_in": A.ForIn, "form_while": A.WhileForm, "e_attr": A.EAttr, "e_assert": A.EAssert,
+    "e_hole": A.EHole, "e_var": A.EVar, "e_index": A.EIndex, "section_index": A.EIndexSection,
+}.items()}  # fmt: skip

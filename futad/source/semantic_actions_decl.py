@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from futad.errors import ParseError, Span
@@ -21,6 +22,9 @@ def distinct(names: list[str], what: str, sp: Span) -> None:
             raise ParseError(f"{what} '{n}' occurs twice", sp, code="E0104")
 
 
+Action = Callable[..., Any]
+
+_NAMES = ("ID", "QNAME")  # kinds of tokens
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 
 
@@ -64,6 +68,47 @@ def unquote(tok: Token, sp: Span) -> str:
     return _unescape(tok.text[1:-1], sp)
 
 
+def said(parts: tuple[Any, ...]) -> list[Any]:
+    """The values of symbols that say something: of tokens names alone, as text."""
+    return [p.text if isinstance(p, Token) else p for p in parts if not isinstance(p, Token) or p.kind in _NAMES]
+
+
+def node(cls: type) -> Action:
+    """The action that makes a node of what its symbols say."""
+    return lambda sp, *parts: cls(sp, *said(parts))
+
+
+def tuple_of(cls: type) -> Action:
+    """Of `()`, or of a first element and a list of the others."""
+
+    def action(sp: Span, *parts: Any) -> Any:
+        values = said(parts)
+        return cls(sp, [values[0], *values[1]] if values else [])
+
+    return action
+
+
+def record_of(cls: type) -> Action:
+    """Of named fields, if any."""
+
+    def action(sp: Span, *parts: Any) -> Any:
+        fields = [f for p in said(parts) for f in p]
+        distinct([name for name, _ in fields], "field", sp)
+        return cls(sp, fields)
+
+    return action
+
+
+def arrow_of(cls: type) -> Action:
+    """Of a parameter, that may have a name, and a result."""
+
+    def action(sp: Span, *parts: Any) -> Any:
+        *name, param, result = said(parts)
+        return cls(sp, name[0] if name else None, param, result)
+
+    return action
+
+
 # --- plumbing -----------------------------------------------------------------------------------------------
 
 
@@ -87,22 +132,15 @@ def single(sp: Span, x: Any, *_: Any) -> list[Any]:
     return [x]
 
 
-def append(sp: Span, xs: list[Any], x: Any) -> list[Any]:
-    xs.append(x)
+def append(sp: Span, xs: list[Any], *parts: Any) -> list[Any]:
+    """The list with the last part."""
+    xs.append(parts[-1])
     return xs
 
 
-def append3(sp: Span, xs: list[Any], _: Any, x: Any) -> list[Any]:
-    xs.append(x)
-    return xs
-
-
-def cons(sp: Span, x: Any, _: Any, xs: list[Any]) -> list[Any]:
-    return [x, *xs]
-
-
-def cons2(sp: Span, x: Any, xs: list[Any]) -> list[Any]:
-    return [x, *xs]
+def cons(sp: Span, x: Any, *parts: Any) -> list[Any]:
+    """The first part before the last, a list."""
+    return [x, *parts[-1]]
 
 
 def pair3(sp: Span, name: Token, _: Any, x: Any) -> tuple[str, Any]:
@@ -121,10 +159,6 @@ def dec_attr(sp: Span, attr: A.Attr, dec: Any) -> Any:
     if isinstance(target, A.FunDef):
         target.attrs.insert(0, attr)
     return dec
-
-
-def dec_local(sp: Span, _: Token, dec: Any) -> A.LocalDecl:
-    return A.LocalDecl(sp, dec)
 
 
 def dec_fun(
@@ -149,10 +183,6 @@ def dec_import(sp: Span, _: Token, path: Token) -> A.ImportDecl:
     return A.ImportDecl(sp, unquote(path, sp))
 
 
-def dec_open(sp: Span, _: Token, mod: Any) -> A.OpenDecl:
-    return A.OpenDecl(sp, mod)
-
-
 def dec_module(sp: Span, _: Token, name: Token, params: list[M.ModParam], sig: Any, __: Token, mod: M.ModExp) -> A.Decl:
     if isinstance(mod, M.MImport) and not params and sig is None:
         return A.ImportDecl(sp, mod.path, name.text)
@@ -161,10 +191,6 @@ def dec_module(sp: Span, _: Token, name: Token, params: list[M.ModParam], sig: A
 
 def dec_modtype(sp: Span, _: Token, __: Token, name: Token, ___: Token, sig: M.ModType) -> A.ModDecl:
     return A.ModDecl(sp, name.text, M.ModTypeBody(sig))
-
-
-def binder_id(sp: Span, name: Token) -> Token:
-    return name
 
 
 def binder_op(sp: Span, _: Token, op: Token, __: Token) -> Token:
@@ -180,76 +206,24 @@ def tparam_type(sp: Span, name: Token) -> A.TypeParam:
     return A.TypeParam(sp, name.text.lstrip("'~^"), kind)
 
 
-def mparam(sp: Span, _: Token, name: Token, __: Token, sig: M.ModType, ___: Token) -> M.ModParam:
-    return M.ModParam(sp, name.text, sig)
-
-
-def mod_ascript(sp: Span, mod: M.ModExp, _: Token, sig: M.ModType) -> M.ModExp:
-    return M.MAscript(sp, mod, sig)
-
-
 def mod_lambda(
     sp: Span, _: Token, __: Token, name: Token, ___: Token, sig: M.ModType, rp: Token, ret: Any, ar: Token, body: Any
 ) -> M.ModExp:
     return M.MLambda(sp, M.ModParam(token_span(name, sp), name.text, sig), ret, body)
 
 
-def mod_apply(sp: Span, fun: M.ModExp, arg: M.ModExp) -> M.ModExp:
-    return M.MApply(sp, fun, arg)
-
-
-def mod_name(sp: Span, name: Token) -> M.ModExp:
-    return M.MName(sp, name.text)
-
-
-def mod_struct(sp: Span, _: Token, decs: list[Any], __: Token) -> M.ModExp:
-    return M.MStruct(sp, decs)
-
-
 def mod_import(sp: Span, _: Token, path: Token) -> M.ModExp:
     return M.MImport(sp, unquote(path, sp))
-
-
-def sig_arrow(sp: Span, param: M.ModType, _: Token, result: M.ModType) -> M.ModType:
-    return M.SArrow(sp, None, param, result)
-
-
-def sig_named_arrow(
-    sp: Span, _: Token, name: Token, __: Token, param: M.ModType, ___: Token, ar: Token, result: M.ModType
-) -> M.ModType:
-    return M.SArrow(sp, name.text, param, result)
-
-
-def sig_name(sp: Span, name: Token) -> M.ModType:
-    return M.SName(sp, name.text)
-
-
-def sig_specs(sp: Span, _: Token, specs: list[Any], __: Token) -> M.ModType:
-    return M.SSpecs(sp, specs)
-
-
-def sig_with(
-    sp: Span, sig: M.ModType, _: Token, name: Token, tps: list[A.TypeParam], __: Token, t: A.TypeExp
-) -> M.ModType:
-    return M.SWith(sp, sig, name.text, tps, t)
 
 
 def spec_type(sp: Span, word: Token, name: Token, params: list[A.TypeParam]) -> M.TypeSpec:
     return M.TypeSpec(sp, name.text, params, word.text[4:])
 
 
-def spec_module(sp: Span, _: Token, name: Token, __: Token, sig: M.ModType) -> M.ModSpec:
-    return M.ModSpec(sp, name.text, sig)
-
-
-def spec_include(sp: Span, _: Token, sig: M.ModType) -> M.IncludeSpec:
-    return M.IncludeSpec(sp, sig)
-
-
 # --- attributes ---------------------------------------------------------------------------------------------
 
 
-def attr_name(sp: Span, tok: Token) -> A.Attr:
+def attr_name(sp: Span, tok: Token, *_: Token) -> A.Attr:
     return A.Attr(sp, tok.text)
 
 
@@ -277,21 +251,7 @@ def _attr_value(a: A.Attr) -> Any:
         raise ParseError(f"the number {text} has no meaning in an attribute", a.span, code="E0102") from None
 
 
-def attr_args0(sp: Span, name: Token, _: Token, __: Token) -> A.Attr:
-    return A.Attr(sp, name.text)
-
-
 # --- types --------------------------------------------------------------------------------------------------
-
-
-def te_arrow(sp: Span, param: A.TypeExp, _: Token, result: A.TypeExp) -> A.TypeExp:
-    return A.TEArrow(sp, None, param, result)
-
-
-def te_named_arrow(
-    sp: Span, _: Token, name: Token, __: Token, param: A.TypeExp, ___: Token, ar: Token, result: A.TypeExp
-) -> A.TypeExp:
-    return A.TEArrow(sp, name.text, param, result)
 
 
 def te_exists(sp: Span, tok: Token, elem: A.TypeExp) -> A.TypeExp:
@@ -299,16 +259,8 @@ def te_exists(sp: Span, tok: Token, elem: A.TypeExp) -> A.TypeExp:
     return A.TEExists(sp, names, elem)
 
 
-def te_unique(sp: Span, _: Token, elem: A.TypeExp) -> A.TypeExp:
-    return A.TEUnique(sp, elem)
-
-
 def te_array(sp: Span, size: tuple[A.Expr | None], elem: A.TypeExp) -> A.TypeExp:
     return A.TEArray(sp, size[0], elem)
-
-
-def te_sum(sp: Span, constrs: list[tuple[str, list[A.TypeExp]]]) -> A.TypeExp:
-    return A.TESum(sp, constrs)
 
 
 def te_apply(sp: Span, fun: A.TypeExp, arg: A.TypeExp) -> A.TypeExp:
@@ -323,33 +275,9 @@ def te_apply_size(sp: Span, fun: A.TypeExp, size: tuple[A.Expr | None]) -> A.Typ
     return A.TEName(sp, fun.name, [*fun.args, size[0]])
 
 
-def te_name(sp: Span, name: Token) -> A.TypeExp:
-    return A.TEName(sp, name.text)
-
-
-def te_unit(sp: Span, *_: Token) -> A.TypeExp:
-    return A.TETuple(sp, [])
-
-
-def te_tuple(sp: Span, _: Token, head: A.TypeExp, __: Token, rest: list[A.TypeExp], ___: Token) -> A.TypeExp:
-    return A.TETuple(sp, [head, *rest])
-
-
-def te_record0(sp: Span, *_: Token) -> A.TypeExp:
-    return A.TERecord(sp, [])
-
-
-def te_record(sp: Span, _: Token, fields: list[tuple[str, A.TypeExp]], *__: Token) -> A.TypeExp:
-    distinct([n for n, _ in fields], "field", sp)
-    return A.TERecord(sp, fields)
-
-
-def dim(sp: Span, _: Token, size: A.Expr, __: Token) -> tuple[A.Expr | None]:
-    return (size,)
-
-
-def dim0(sp: Span, *_: Token) -> tuple[A.Expr | None]:
-    return (None,)
+def dim(sp: Span, *parts: Any) -> tuple[A.Expr | None]:
+    size = said(parts)
+    return (size[0] if size else None,)
 
 
 def sum0(sp: Span, constr: Token) -> tuple[str, list[A.TypeExp]]:
@@ -364,53 +292,12 @@ def sum_add(sp: Span, s: tuple[str, list[A.TypeExp]], t: A.TypeExp) -> tuple[str
 # --- patterns -----------------------------------------------------------------------------------------------
 
 
-def p_attr(sp: Span, attr: A.Attr, pat: A.Pat) -> A.Pat:
-    return A.PAttr(sp, attr, pat)
-
-
-def p_ascript(sp: Span, pat: A.Pat, _: Token, t: A.TypeExp) -> A.Pat:
-    return A.PAscript(sp, pat, t)
-
-
-def p_constr(sp: Span, constr: Token, args: list[A.Pat]) -> A.Pat:
-    return A.PConstr(sp, constr.text[1:], args)
-
-
-def p_constr0(sp: Span, constr: Token) -> A.Pat:
-    return A.PConstr(sp, constr.text[1:], [])
+def p_constr(sp: Span, constr: Token, args: Sequence[A.Pat] = ()) -> A.Pat:
+    return A.PConstr(sp, constr.text[1:], [*args])
 
 
 def p_neg(sp: Span, _: Token, lit: A.ELit) -> A.Pat:
     return A.PLit(sp, A.ELit(sp, -lit.value, lit.suffix, lit.bits))
-
-
-def p_lit(sp: Span, lit: A.Expr) -> A.Pat:
-    return A.PLit(sp, lit)
-
-
-def p_var(sp: Span, name: Token) -> A.Pat:
-    return A.PVar(sp, name.text)
-
-
-def p_wild(sp: Span, _: Token) -> A.Pat:
-    return A.PWild(sp)
-
-
-def p_unit(sp: Span, *_: Token) -> A.Pat:
-    return A.PTuple(sp, [])
-
-
-def p_tuple(sp: Span, _: Token, head: A.Pat, __: Token, rest: list[A.Pat], ___: Token) -> A.Pat:
-    return A.PTuple(sp, [head, *rest])
-
-
-def p_record0(sp: Span, *_: Token) -> A.Pat:
-    return A.PRecord(sp, [])
-
-
-def p_record(sp: Span, _: Token, fields: list[tuple[str, A.Pat]], *__: Token) -> A.Pat:
-    distinct([n for n, _ in fields], "field", sp)
-    return A.PRecord(sp, fields)
 
 
 def fpat_var(sp: Span, name: Token) -> tuple[str, A.Pat]:
@@ -419,3 +306,17 @@ def fpat_var(sp: Span, name: Token) -> tuple[str, A.Pat]:
 
 def fpat_ascript(sp: Span, name: Token, _: Token, t: A.TypeExp) -> tuple[str, A.Pat]:
     return name.text, A.PAscript(sp, A.PVar(token_span(name, sp), name.text), t)
+
+
+MADE: dict[str, Any] = {
+    "te_tuple": tuple_of(A.TETuple), "te_record": record_of(A.TERecord), "te_arrow": arrow_of(A.TEArrow),
+    "p_tuple": tuple_of(A.PTuple), "p_record": record_of(A.PRecord), "sig_arrow": arrow_of(M.SArrow),
+}  # fmt: skip
+MADE |= {name: node(cls) for name, cls in {
+    "dec_local": A.LocalDecl, "dec_open": A.OpenDecl, "mparam": M.ModParam,
+    "mod_ascript": M.MAscript, "mod_apply": M.MApply, "mod_name": M.MName, "mod_struct": M.MStruct,
+    "sig_name": M.SName, "sig_specs": M.SSpecs, "sig_with": M.SWith,
+    "spec_module": M.ModSpec, "spec_include": M.IncludeSpec,
+    "te_unique": A.TEUnique, "te_sum": A.TESum, "te_name": A.TEName,
+    "p_attr": A.PAttr, "p_ascript": A.PAscript, "p_lit": A.PLit, "p_var": A.PVar, "p_wild": A.PWild,
+}.items()}  # fmt: skip

@@ -15,7 +15,6 @@ from futad.source.types import (
     TFun,
     TMeta,
     TParam,
-    TPrim,
     TRecord,
     TSum,
     resolve,
@@ -37,18 +36,35 @@ def size_names(s: Size) -> list[Binding]:
     return []
 
 
+def mapped(t: SType, f: Callable[[SType], SType], size: Callable[[Size], Size] = lambda s: s) -> SType:
+    """A resolved type with `f` of the types right inside it, `size` of an array's."""
+    if type(t) is TArray:
+        at, elem = size(t.size), f(t.elem)
+        return t if at is t.size and elem is t.elem else TArray(at, elem, t.unique)
+    if type(t) is TRecord:
+        return TRecord(tuple((n, f(x)) for n, x in t.fields))
+    if type(t) is TSum:
+        return TSum(tuple((n, tuple(f(a) for a in args)) for n, args in t.constrs))
+    return TFun(f(t.param), f(t.result), t.name, t.exists) if type(t) is TFun else t
+
+
+def parts(t: SType) -> list[SType]:
+    """The types right inside a resolved type; of a function none."""
+    if type(t) is TArray:
+        return [t.elem]
+    if type(t) is TRecord:
+        return [x for _, x in t.fields]
+    return [a for _, args in t.constrs for a in args] if type(t) is TSum else []
+
+
 def set_unique(t: SType) -> SType:
     """`*t`"""
     t = resolve(t)
     if type(t) is TArray:
         return TArray(t.size, t.elem, True)
-    if type(t) is TRecord:
-        return TRecord(tuple((n, set_unique(f)) for n, f in t.fields))
-    if type(t) is TSum:
-        return TSum(tuple((n, tuple(set_unique(a) for a in args)) for n, args in t.constrs))
     if type(t) is TParam:
         return TParam(t.binding, True)
-    return t
+    return t if type(t) is TFun else mapped(t, set_unique)
 
 
 def strip(t: SType) -> SType:
@@ -81,21 +97,10 @@ def substitute_size(s: Size, sizes: dict[Binding, Size]) -> Size:
 def substitute(t: SType, types: dict[Binding, SType], sizes: dict[Binding, Size]) -> SType:
     """`t` with type parameters and sizes replaced."""
     t = resolve(t)
-    if type(t) is TPrim or type(t) is TMeta:
-        return t
-    if type(t) is TArray:
-        size = substitute_size(t.size, sizes)
-        elem = substitute(t.elem, types, sizes)
-        return t if size is t.size and elem is t.elem else TArray(size, elem, t.unique)
-    if type(t) is TRecord:
-        return TRecord(tuple((n, substitute(f, types, sizes)) for n, f in t.fields))
-    if type(t) is TFun:
-        return TFun(substitute(t.param, types, sizes), substitute(t.result, types, sizes), t.name, t.exists)
     if type(t) is TParam:
         found = types.get(t.binding, t)
         return set_unique(found) if t.unique and found is not t else found
-    assert type(t) is TSum
-    return TSum(tuple((n, tuple(substitute(a, types, sizes) for a in args)) for n, args in t.constrs))
+    return mapped(t, lambda x: substitute(x, types, sizes), lambda s: substitute_size(s, sizes))
 
 
 def forgotten(
@@ -115,16 +120,7 @@ def forgotten(
         return SizeVar(made[text])
 
     def go(t: SType) -> SType:
-        t = resolve(t)
-        if type(t) is TArray:
-            return TArray(size(t.size), go(t.elem), t.unique)
-        if type(t) is TRecord:
-            return TRecord(tuple((n, go(f)) for n, f in t.fields))
-        if type(t) is TFun:
-            return TFun(go(t.param), go(t.result), t.name, t.exists)
-        if type(t) is TSum:
-            return TSum(tuple((n, tuple(go(a) for a in args)) for n, args in t.constrs))
-        return t
+        return mapped(resolve(t), go, size)
 
     return go(t)
 
@@ -184,10 +180,9 @@ def witnesses(t: SType) -> set[Binding]:
                 f = resolve(f)
                 if not hidden or (type(f) is TArray and resolve(f.elem) == UNIT):
                     go(f)
-        elif type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    go(a)
+        else:
+            for a in parts(t):
+                go(a)
 
     go(t)
     return out
@@ -199,20 +194,13 @@ def walk(t: SType, on_type: Callable[[SType], None], on_size: Callable[[Size], N
     on_type(t)
     if type(t) is TArray:
         on_size(resolve_size(t.size))
-        walk(t.elem, on_type, on_size)
-    elif type(t) is TRecord:
-        for _, f in t.fields:
-            walk(f, on_type, on_size)
-    elif type(t) is TFun:
-        walk(t.param, on_type, on_size)
-        walk(t.result, on_type, on_size)
-    elif type(t) is TSum:
-        for _, args in t.constrs:
-            for a in args:
-                walk(a, on_type, on_size)
+    inside = parts(t)
+    if type(t) is TFun:
+        inside = [t.param, t.result]
     elif type(t) is TMeta and t.fields:
-        for f in t.fields.values():
-            walk(f, on_type, on_size)
+        inside = [*t.fields.values()]
+    for x in inside:
+        walk(x, on_type, on_size)
 
 
 def sizes_in(t: SType, arrows: bool = True) -> list[Size]:
@@ -231,14 +219,8 @@ def sizes_in(t: SType, arrows: bool = True) -> list[Size]:
         t = resolve(t)
         if type(t) is TArray:
             on_size(t.size)
-            go(t.elem)
-        elif type(t) is TRecord:
-            for _, f in t.fields:
-                go(f)
-        elif type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    go(a)
+        for x in parts(t):
+            go(x)
 
     if arrows:
         walk(t, lambda _: None, on_size)

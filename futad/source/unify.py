@@ -15,7 +15,7 @@ from futad.source import ast as A
 from futad.source import numeric
 from futad.source.pretty import KIND_WORDS, show_binding, show_size, show_type
 from futad.source.sizes import add, free_names, from_poly, metas_of, poly, size_of_expr
-from futad.source.traversals import forgotten, inputs, size_names, strip, substitute, substitute_size
+from futad.source.traversals import forgotten, inputs, mapped, parts, size_names, strip, substitute, substitute_size
 from futad.source.types import (
     Binding,
     Scheme,
@@ -178,11 +178,7 @@ class Unifier:
         t = resolve(t)
         if type(t) is TArray:
             return TArray(self.size_meta(_NOWHERE), self.sized_anew(t.elem))
-        if type(t) is TRecord:
-            return TRecord(tuple((n, self.sized_anew(f)) for n, f in t.fields))
-        if type(t) is TSum:
-            return TSum(tuple((n, tuple(self.sized_anew(a) for a in args)) for n, args in t.constrs))
-        return t
+        return t if type(t) is TFun else mapped(t, self.sized_anew)
 
     def unify_records(self, a: TRecord, b: TRecord) -> None:
         da, db = dict(a.fields), dict(b.fields)
@@ -332,7 +328,7 @@ class Unifier:
             raise Mismatch(f"'{t.binding.name} may be a function, which cannot be used here", "E0305")
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "any")
-        for part in _parts(t):
+        for part in parts(t):
             self.no_function(part)
 
     def element(self, t: SType) -> None:
@@ -347,7 +343,7 @@ class Unifier:
             raise Mismatch(f"{name} is a lifted type: values of it may differ in size", "E0314")
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "data")
-        for part in _parts(t):
+        for part in parts(t):
             self.element(part)
 
     def comparable(self, t: SType) -> None:
@@ -359,7 +355,7 @@ class Unifier:
             raise Mismatch(f"values of the unknown type {t.binding.name} cannot be compared")
         if type(t) is TMeta:
             t.kind = join_kinds(t.kind, "eq")
-        for part in _parts(t):
+        for part in parts(t):
             self.comparable(part)
 
     def occurs(self, m: TMeta, t: SType) -> None:
@@ -371,22 +367,14 @@ class Unifier:
             t.level = min(t.level, m.level)
             for f in (t.fields or {}).values():
                 self.occurs(m, f)
-        elif type(t) is TArray:
-            self.lower_size(t.size, m.level)
-            self.occurs(m, t.elem)
-        elif type(t) is TRecord:
-            for _, f in t.fields:
-                self.occurs(m, f)
-        elif type(t) is TFun:
-            self.occurs(m, t.param)
-            self.occurs(m, t.result)
         elif type(t) is TParam:
             if t.binding.level > m.level:
                 raise Mismatch(f"type parameter '{t.binding.name} is not known outside the function that binds it")
-        elif type(t) is TSum:
-            for _, args in t.constrs:
-                for a in args:
-                    self.occurs(m, a)
+        else:
+            if type(t) is TArray:
+                self.lower_size(t.size, m.level)
+            for f in (t.param, t.result) if type(t) is TFun else parts(t):
+                self.occurs(m, f)
 
     # -- sizes
 
@@ -559,17 +547,6 @@ class Unifier:
 
 
 _NOWHERE = Span("", 1, 1, 1, 1)
-
-
-def _parts(t: SType) -> list[SType]:
-    """The types that a (resolved) type of data is made of, directly."""
-    if type(t) is TArray:
-        return [t.elem]
-    if type(t) is TRecord:
-        return [f for _, f in t.fields]
-    if type(t) is TSum:
-        return [a for _, args in t.constrs for a in args]
-    return []
 
 
 def _operands(s: SizeExp) -> tuple[object, list[Size]] | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from futad.errors import ConsumptionError, Span
+from futad.registry import registering
 from futad.source import ast as A
 from futad.source.aliases import (
     ABSTRACT_CONSTANT,
@@ -32,15 +33,7 @@ if TYPE_CHECKING:
 
 Rule = Callable[["Consumption", Any], Tree]
 RULES: dict[type, Rule] = {}
-
-
-def _rule(*classes: type) -> Callable[[Rule], Rule]:
-    def register(f: Rule) -> Rule:
-        for c in classes:
-            RULES[c] = f
-        return f
-
-    return register
+_rule = registering(RULES)
 
 
 @_rule(A.ELit, A.EString, A.EProjSection, A.EHole)

@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 import futad
+from futad.checks import checking
 from futad.core import ir
 from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.ad_support import derivative
+from tests.support.needs import needs_cc
 
 # Gaussian elimination with pivots: triangular loops.
 LU = """
@@ -137,3 +140,88 @@ def test_budgets(options: dict[str, Any]) -> None:
     x = argument("lu", 6)
     f = futad.compile(program("lu"), backend="c")
     np.testing.assert_allclose(futad.grad(f.value, **options)(x), f.gradient(x), rtol=1e-12, atol=1e-14)
+
+
+# How long a range is would be negative where the branch is not taken.
+UNTAKEN = """
+entry loss [n] (k: i64) (xs: [n]f64) : f64 =
+  f64.sum (loop xs = copy xs for i < k do
+    if i < 3
+    then let len = 5 - i in xs with [0:len] = map (\\x -> f64.sin (x * xs[i])) xs[0:len]
+    else xs with [i % n] = xs[i % n] * xs[0])
+"""
+
+
+@pytest.mark.parametrize("k", [0, 1, 9, 10, 12, 40])
+def test_sizes_of_branches_that_are_not_taken(k: int) -> None:
+    x = np.random.default_rng(1).normal(size=7)
+    loss = futad.compile(UNTAKEN, backend="interp").loss
+    np.testing.assert_allclose(futad.grad(loss, 1)(k, x), futad.grad(loss, 1, method="dual")(k, x), rtol=1e-12)
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize("k", [9, 10, 40])
+def test_room_for_branches_that_are_not_taken(k: int) -> None:
+    x = np.random.default_rng(1).normal(size=7)
+    expected = futad.grad(futad.compile(UNTAKEN, backend="interp").loss, 1)(k, x)
+    with checking(["memory"]):
+        found = futad.grad(futad.compile(UNTAKEN, backend="c").loss, 1)(k, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+# Bounds that are elements of arrays which the loop does not write, as of the rows of a sparse matrix.
+ROWS = """
+entry loss [n] [m] (starts: []i64) (columns: [m]i64) (v: [m]f64) (x: [n]f64) : f64 =
+  f64.sum (loop y = copy x for i < n do
+    loop y for j in starts[i]..<starts[i+1] do y with [i] = y[i] + f64.sin (v[j] * y[columns[j]]))
+"""
+# Such elements in a branch, at places that are not there where it is not taken; of elements that the loop writes.
+LISTED = """
+entry loss [n] (lengths: [n]i64) (x: [n]f64) : f64 =
+  f64.sum (loop y = copy x for i < n do
+    if i + 2 < n
+    then let l = lengths[lengths[i + 2] % n] in y with [0:l] = map (* y[i]) y[0:l]
+    else y with [i] = y[i] * y[0])
+"""
+OWN = """
+entry loss [n] (lengths: [n]i64) (x: [n]f64) : f64 =
+  (loop (y, l) = (copy x, copy lengths) for i < n do
+    let y = loop y for j < l[i] do y with [j % n] = f64.sin y[j % n] * y[i]
+    in (y, l with [(i + 1) % n] = 3 - l[i])).0 |> f64.sum
+"""
+
+
+def lengths(n: int) -> Any:
+    return np.array([2, 0, 3, 1, 0, 4, 1])[:n]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7])
+@pytest.mark.parametrize("source", [ROWS, LISTED, OWN])
+def test_bounds_that_are_elements(source: str, n: int) -> None:
+    rng = np.random.default_rng(2)
+    of, x = lengths(n), rng.normal(size=n)
+    starts = np.concatenate([[0], np.cumsum(of)]).astype(np.int64)
+    columns = rng.integers(0, max(n, 1), starts[-1])
+    args = [starts, columns, rng.normal(size=starts[-1]), x] if source is ROWS else [of, x]
+    loss = futad.compile(source, backend="interp").loss
+    found, expected = (futad.grad(loss, len(args) - 1, **how)(*args) for how in ({}, {"method": "dual"}))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_bounds_that_are_elements_are_added_up_alone() -> None:
+    """Of the loop that has them there are the two sweeps, no run before that counts."""
+    stms = derivative(ROWS + "entry rev [n] [m] (s: []i64) (c: [m]i64) (v: [m]f64) (x: [n]f64) = vjp (loss s c v) x 1")
+    assert sum(type(s.exp) is ir.Op and s.exp.op == "sin" for s in stms) == 2
+
+
+def test_a_bound_that_is_not_there_fails_as_in_the_value() -> None:
+    rng = np.random.default_rng(2)
+    columns, v, x = rng.integers(0, 3, 4), rng.normal(size=4), rng.normal(size=3)
+    for starts in (np.array([0, 2]), np.array([0, 2, 1, 4]), np.array([0, 2, 9, 9])):
+        loss = futad.compile(ROWS, backend="interp").loss
+        with pytest.raises(futad.ExecutionError) as value:
+            loss(starts, columns, v, x)
+        with pytest.raises(futad.ExecutionError) as gradient:
+            futad.grad(loss, 3)(starts, columns, v, x)
+        assert str(value.value) == str(gradient.value)

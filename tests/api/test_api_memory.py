@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -245,3 +246,18 @@ def test_a_budget_below_a_state_is_an_error() -> None:
     prog = futad.compile(PROGRAM, backend="interp", memory="10B")
     with pytest.raises(futad.Error, match=r"of 10 bytes is too small: a state of the loop \(y\) takes 16"):
         prog.grads(1000, 0.5)
+
+
+def test_an_error_of_a_derivative_of_a_derivative_has_a_place() -> None:
+    """Its loop is one that the first derivative has made."""
+    source = """
+entry loss [n] (k: i64) (x: [n]f64) : f64 =
+  f64.sum (loop x = copy x for i < k do x with [i % n] = f64.sin x[i % n] * x[0])
+"""
+    loss = futad.compile(source, backend="interp", name="sums.fut").loss
+    gradient, x, v = futad.grad(loss, 1, memory="1kB"), np.linspace(0.2, 1, 3), np.ones(3)
+    with pytest.raises(futad.Error, match=r"sums\.fut:3:\d+: error: the budget of 32 bytes is too small") as found:
+        futad.vjp(gradient, 9, x, memory="32B")[1](v)
+    least = re.findall(r"(\d+) are the least", str(found.value))[0]
+    _, second = futad.vjp(gradient, 9, x, memory=int(least))[1](v)
+    np.testing.assert_allclose(second, futad.vjp(futad.grad(loss, 1), 9, x)[1](v)[1], rtol=1e-12)

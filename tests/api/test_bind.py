@@ -98,3 +98,38 @@ def test_wrong_bindings(prog: Program) -> None:
         f(W, X)
     with pytest.raises(ShapeError, match="argument 'x' of loss: dimension 0 is 3, but size n is 1 by argument 'w.a'"):
         f({"a": [1.0], "b": 0.0})
+
+
+def test_calls_of_plain_arguments_look_at_those_that_are_free() -> None:
+    prog = futad.compile(
+        """
+        entry f [n] (x: [n]f64) (y: [n]f64) (k: i64) (zs: *[k]f64) (u: [2]f64): [k]f64 =
+          zs with [0] = f64.sum x * f64.sum y + u[1]
+        """,
+        backend="c",
+    )
+    x, z, u = np.array([1.0, 2.0]), np.zeros(3), np.array([0.5, 7.0])
+    f = futad.bind(prog.f, x=x, k=3, zs=z, u=u)
+    for _ in range(2):
+        assert f(np.array([1.0, 10.0])).tolist() == [40, 0, 0]
+    assert z.tolist() == [0, 0, 0]  # what is consumed is copied for each call
+    x[0] = 2
+    assert f(np.array([[1.0, 0], [10.0, 0]])[:, 0]).tolist() == [51, 0, 0]  # not in order: converted
+    assert f([1, 10]).tolist() == [51, 0, 0]
+    with pytest.raises(ShapeError, match="argument 'y' of f: dimension 0 is 3, but size n is 2 by argument 'x'"):
+        f(np.ones(3))
+    with pytest.raises(DtypeError, match="argument 'y'"):
+        f(np.ones(2, np.int64))
+    sizes = futad.bind(prog.f, x, x, zs=z, u=u)
+    assert sizes(3).tolist() == [23, 0, 0]
+    with pytest.raises(ShapeError, match="'zs' of f: dimension 0 is 3, but must equal argument 'k', which is 2"):
+        sizes(2)
+    for wrong in ({"y": np.ones(3)}, {"u": np.ones(3)}):
+        with pytest.raises(ShapeError):
+            futad.bind(prog.f, **{"x": x, "y": x, "k": 3, "zs": z} | wrong)(*([] if "u" in wrong else [u]))
+    everything = futad.bind(prog.f, x, x, 3, z, u)
+    assert everything().tolist() == [23, 0, 0]
+    with pytest.raises(UsageError, match="takes 0 arguments"):
+        everything(u)
+    none = futad.bind(prog.f, x=np.ones(0), zs=z, u=u)
+    assert none(np.ones(0), 3).tolist() == [7, 0, 0]

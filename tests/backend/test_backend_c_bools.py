@@ -1,4 +1,4 @@
-"""The C backends: reductions of bools in vector lanes."""
+"""The C backends: reductions of bools, and choices by bools from memory, in vector lanes."""
 
 from __future__ import annotations
 
@@ -52,3 +52,41 @@ def test_as_numpy(name: str, backend: str) -> None:
         for xs in inputs:
             got, want = program(backend)[name](xs), NUMPY[name](xs)
             assert np.array_equal(np.asarray(got), np.asarray(want)), (n, xs)
+
+
+def test_choices_by_bools_in_memory_have_lanes() -> None:
+    """For GCC 12 only if a comparison decides, as of the elements that a `while` of many goes on for."""
+    text = """
+      entry f [n] (go: [n]bool) (ks: [n]i64) (xs: [n]f64): ([n]i64, [n]f64, [n]bool) =
+        map3 (\\g k x -> (if g then k + 1 else k, if g then x * 0.5 else x, g && x > 1)) go ks xs |> unzip3
+    """
+    assert c_backend(compile_program(compile_text(text), target=C)).source.count("FUTAD_IS_SET(") == 1
+    for backend in ("c", "multicore", "interp"):
+        f = futad.compile(text, backend=backend).f
+        for n in (0, 1, 7, 64, 131):
+            r = np.random.default_rng(n)
+            go, ks, xs = r.random(n) < 0.5, r.integers(-9, 9, n), r.normal(size=n) * 2
+            for got, want in zip(f(go, ks, xs), (ks + go, np.where(go, xs * 0.5, xs), go & (xs > 1)), strict=True):
+                assert np.array_equal(got, want)
+
+
+def test_calls_stay_out_of_the_branches_of_choices() -> None:
+    """GCC takes no vectors where a choice that alone has use for a function calls it in a branch."""
+    text = """
+      entry f [n] (xs: [n]f64) (ys: [n]f32): ([n]f64, [n]f32) =
+        unzip (map2 (\\x y -> let p = f64.log (f64.exp x + 1) let q = f32.exp y
+                             in (if x > 0 then p else x, if f32.isnan y then y else q)) xs ys)
+      entry g [n] (xs: [n]f64): [n]f64 = map (\\x -> let p = x * 2 in if x > 0 then p else x) xs
+    """
+    source = c_backend(compile_program(compile_text(text), target=C)).source
+    of = {name: source[source.index(f"int64_t futad_entry_{name}(") :].split("\n}\n")[0] for name in "fg"}
+    assert "futad_lanes_select_f64(" in of["f"] and "futad_lanes_select_f32(" in of["f"]
+    assert "futad_lanes_select" not in of["g"]
+    xs = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, 3.5, -7.0, 1.0])
+    ys = xs.astype(np.float32)
+    with np.errstate(over="ignore"):
+        wanted = np.where(xs > 0, np.log(np.exp(xs) + 1), xs), np.where(np.isnan(ys), ys, np.exp(ys))
+    for backend in ("c", "multicore"):
+        made = futad.compile(text, backend=backend).f(xs, ys)
+        np.testing.assert_allclose(made[0], wanted[0], rtol=1e-14)
+        np.testing.assert_allclose(made[1], wanted[1], rtol=1e-6)

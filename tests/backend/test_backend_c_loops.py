@@ -13,7 +13,8 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
-from futad.source import load_program
+from futad.source import compile_text, load_program
+from futad.target import C
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -191,3 +192,18 @@ def test_division_beside_other_work(division: Any, y: int) -> None:
     xs = edges()
     expected = Interpreter(division).run("by_one", [xs.size, xs, np.int32(y)])
     np.testing.assert_allclose(c_backend(division).run("by_one", [xs.size, xs, np.int32(y)])[0], expected[0], rtol=1e-5)
+
+
+def test_lanes_are_those_of_the_floats() -> None:
+    """Not of narrow integers, which are indices and choices beside them."""
+    step = "let x = x * x - f64.i32 (k + 1) * x + f64.i32 k in "
+    core = compile_program(
+        compile_text(f"entry f [n] (ks: [n]i32) (xs: [n]f64): [n]f64 = map2 (\\k x -> {20 * step} x) ks xs"), target=C
+    )
+    backend = CBackend(core)
+    assert "simdlen(FUTAD_VECTOR / 8)" in backend.source and "simdlen(FUTAD_VECTOR / 4)" not in backend.source
+    ks, wanted = np.arange(35, dtype=np.int32) % 2, np.linspace(0, 1, 35)
+    (made,) = backend.run("f", [35, ks, wanted])
+    for _ in range(20):
+        wanted = wanted * wanted - (ks + 1) * wanted + ks
+    np.testing.assert_allclose(made, wanted, rtol=1e-12)

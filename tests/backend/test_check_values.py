@@ -324,7 +324,7 @@ def texts(program: ir.Program, backend: str, checks: frozenset[str]) -> tuple[li
     return kept, sum("futad_report(" in line for line in lines)
 
 
-STRIPS = """
+TILES = """
 def before [n] (x: [n]f64): [n]f64 = sized n ([1] ++ take (n - 1) x)
 def down [n] (x: [n]f64): [n]f64 = map2 (\\a b -> f64.sin a + 0.5 * b) (before x) x
 entry main [n] (x: [n]f64): ([n]f64, [n]f64) = let a = down (down x) let b = down (down a) in (a, down b)
@@ -337,9 +337,9 @@ SOURCES = sorted((ROOT / "tests" / "programs").glob("*.fut"))[::9] + [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
-@pytest.mark.parametrize("path", [None, *SOURCES], ids=lambda p: p.stem if p else "strips")
+@pytest.mark.parametrize("path", [None, *SOURCES], ids=lambda p: p.stem if p else "tiles")
 def test_checked_code_is_the_code_that_runs_unchecked(path: Path | None, backend: str) -> None:
-    source = compile_text(STRIPS, "strips") if path is None else load_program(str(path))
+    source = compile_text(TILES, "tiles") if path is None else load_program(str(path))
     program = common(source, target_of(backend))
     plain, none = texts(program, backend, frozenset())
     shown, reports = texts(program, backend, VALUES)

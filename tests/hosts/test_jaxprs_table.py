@@ -172,6 +172,10 @@ SMOOTH: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "dynamic_update_slice": (lambda x, i: lax.dynamic_update_slice(x, x[:2, :2] * 2, (i, 9)), [X, 1]),
     "dot_general": (lambda x, y: (x @ y.T, jnp.einsum("ij,ik->kj", x, y), jnp.einsum("ij,kl->ikjl", x, y)), [X, Y]),
     "dot_general batch": (lambda t, x: (jnp.einsum("bij,bkj->bik", t, t), jnp.einsum("bij,ij->b", t, x)), [T, X]),
+    "dot_general of several axes": (
+        lambda t, x: [jnp.einsum(e, a, b) for e, a, b in (
+            ("vb,bij->vij", x.T, t.transpose(1, 0, 2)), ("ghd,tbd->tgbh", t, 2 * t), ("vb,bij->vij", x.T[:, :0], t[:0]),
+            ("ib,jkb->ijk", jnp.broadcast_to(x[:1], (5, 4)), jnp.broadcast_to(x[None], (2, 3, 4))))], [T, X]),
     "reduce_sum": (lambda t: (t.sum(1), t.sum((0, 2)), t.sum(), jnp.broadcast_to(t[:1], (5, 3, 4)).sum(0)), [T]),
     "reduce_prod": (lambda x: (x.prod(0), x.prod()), [X]),
     "extremes": (lambda x: (x.max(0), x.min(1), x.max()), [X]),

@@ -7,11 +7,8 @@ import pytest
 
 import futad
 from futad.backend.c import CBackend
-from futad.core.types import F64, I64
 from futad.errors import BoundsError
 from futad.fires import counting
-from futad.imp import ir
-from futad.imp.loops import short_loops
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
@@ -101,15 +98,3 @@ def test_loops_as_long_as_the_map_are_not_short(sizes: str, short: int) -> None:
     names = "[n]" if sizes == "[n][n]" else sizes
     row = "let s = f64.sum r in f64.log (f64.sum (map (\\v -> f64.exp (v - s)) r))"
     assert fires(f"entry main {names} (x: {sizes}f64): [n]f64 = map (\\r -> {row}) x") == short
-
-
-@pytest.mark.parametrize("between", [False, True])
-def test_a_sum_is_one_only_where_nothing_is_written_between(between: bool) -> None:
-    """`x = a[0]; a[k] = 7; t = x + 1; a[0] = t` is no addition to a[0]: k may be 0."""
-    total = ir.Scalar("add", (ir.Ref("x", F64), ir.Num(1.0, F64)), F64, F64)
-    store = ir.Store("a", ir.num(0), ir.Ref("t", F64))
-    other = [ir.Store("a", ir.Ref("k", I64), ir.Num(7.0, F64))] if between else []
-    body = [ir.Decl("x", F64, ir.Load("a", ir.num(0), F64)), *other, ir.Decl("t", F64, total), store]
-    made = short_loops._additions(body, {"a"})
-    assert [s.op for s in made if isinstance(s, ir.Store)] == ([None, None] if between else ["add"])
-    assert len(made) == (4 if between else 1)

@@ -2,7 +2,7 @@
 
 entry operation (x: f64) : f64 = vjp (\x -> f64.sin x * x) x 1
 
-entry turns (x: f64) : f64 =
+entry iterations (x: f64) : f64 =
   vjp (\x -> let (_, _, c) = loop (a, b, c) = (x, 0, 0) for _i < 4 do (a, a, b) in c) x 1
 
 entry folds [n] (xs: [n]f64) (ys: [n]f64) : [n]f64 =
@@ -12,11 +12,11 @@ entry folds_forward [n] (xs: [n]f64) (ys: [n]f64) : f64 =
   jvp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs ys) in b) xs (map (+ 1) xs)
 
 -- Elements that an iteration reads and then overwrites.
-entry its_turn [n] (xs: [n]f64) : [n]f64 =
+entry its_iteration [n] (xs: [n]f64) : [n]f64 =
   vjp (\xs -> f64.sum (loop a = copy xs for i < n do a with [i] = f64.sin a[i] * xs[n - 1 - i])) xs 1
 
--- Elements that a later turn overwrites.
-entry later_turn [n] (xs: [n]f64) : [n]f64 =
+-- Elements that a later iteration overwrites.
+entry later_iteration [n] (xs: [n]f64) : [n]f64 =
   vjp (\xs -> f64.sum (loop a = copy xs for i < n - 1 do a with [i] = a[i + 1] * a[i + 1])) xs 1
 
 entry scattered [n] (xs: [n]f64) (is: [n]i64) : [n]f64 =

@@ -1,6 +1,6 @@
 -- What is done for devices: an entry for each condition.
 
-entry turns_differ [n][m] (xs: [n][m]f64) (ks: [n]i64) : [n][m]f64 =
+entry iterations_differ [n][m] (xs: [n][m]f64) (ks: [n]i64) : [n][m]f64 =
   map2 (\x k -> loop y = x for _i < k do map (\v -> f64.sin v + 1) y) xs ks
 
 entry beside [n][m] (xs: [n][m]f64) (k: i64) : ([n][m]f64, [n]f64) =

@@ -1,10 +1,10 @@
 -- What hoisting must not do: an entry for each condition.
 
--- No turn, no failure.
+-- No iteration, no failure.
 -- ==
--- entry: no_turn
+-- entry: no_iteration
 -- input { [1.0] 0i64 5i64 }
-entry no_turn [n] (xs: [n]f64) (k: i64) (j: i64) : f64 = loop s = 0 for i < k do s + xs[j] * f64.i64 i
+entry no_iteration [n] (xs: [n]f64) (k: i64) (j: i64) : f64 = loop s = 0 for i < k do s + xs[j] * f64.i64 i
 
 -- What an assertion in the loop guards stays behind it.
 -- ==

@@ -20,3 +20,26 @@ entry own_layers [l][n][h] (v: [h][h]f64) (us: [n][l][h][h]f64) (xs: [n][h]f64):
 entry last_layer [n][h] (v: [h][h]f64) (u: [n][h][h]f64) (xs: [n][h]f64): [n][h]f64 =
   let k = n - 1
   in map (\x -> loop s = x for _i < 3 do mv v (mv u[k] s)) xs
+
+-- Loops whose iterations write rows: what is read stays, and so do rows of which a point shows the place, or what they
+-- were before, or that there are any.
+entry rows_read [n][t][h] (u: [h][h]f64) (xs: [n][t][h]f64): [n][t][h]f64 =
+  map (\x -> loop hs = replicate t (replicate h 1) for i < t do
+              hs with [i] = map2 (+) x[i] (mv u (copy hs[i]))) xs
+
+entry rows_by_point [n][t][h] (u: [h][h]f64) (xs: [n][t][h]f64): [n][t][h]f64 =
+  map2 (\x k -> (loop (s, hs) = (replicate h 1, replicate t (replicate h 0)) for i < t do
+                   let s = map2 (+) x[i] (mv u s)
+                   in (s, hs with [(i + k) % t] = s)).1) xs (iota n)
+
+entry rows_of_point [n][t][h] (u: [h][h]f64) (xs: [n][t][h]f64) (ys: [n]f64): [n][t][h]f64 =
+  map2 (\x y -> (loop (s, hs) = (replicate h 1, replicate t (replicate h y)) for i < t do
+                   let s = map2 (+) x[i] (mv u s)
+                   in (s, hs with [i] = s)).1) xs ys
+
+entry rows_if_any [h] (u: [h][h]f64) (x: [h]f64) (k: i64): []f64 =
+  let k = k % 5 - 2
+  in map (\j -> let (_, hs) = loop (s, hs) = (map (+ f64.i64 j) x, replicate k (replicate h 0)) for i < k do
+                  let s = mv u s
+                  in (s, hs with [i] = s)
+                in f64.sum (map f64.sum hs)) (iota (i64.max 0 k))

@@ -47,8 +47,8 @@ entry diagonal [n][m] (x: [n][n]f64) (ws: [m]f64): [n][n]f64 =
   vjp (\x -> f64.sum (map (\i -> loop y = 0.5 for j < m do
                  f64.sin (y * 0.3) * f64.exp (x[i, i] * ws[j])) (iota n))) x 1
 
--- Arrays that are folded into: the sum is used too; it is that of another element; it is overwritten; the old element
--- is used by a branch.
+-- Arrays that are folded into: the sum is used too; it is that of another element; it is overwritten, by a loop, too;
+-- the old element is used by a branch.
 entry fold_seen [n][m] (xs: [n][m]f64) (qs: [n]f64): ([m]f64, f64) =
   #[sequential] reduce (\(a, p) (b, q) ->
     let (a, y) = loop (a, y) = (copy a, 0) for j < m do
@@ -64,6 +64,13 @@ entry fold_twice [n][m] (xs: [n][m]f64) (qs: [n]f64): ([m]f64, f64) =
     let (a, y) = loop (a, y) = (copy a, 1) for j < m do
       let t = a[j]
       let a = a with [0] = a[0] + y
+      in (a with [j] = t + b[j], f64.exp (f64.sin (y * 0.3)))
+    in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
+entry fold_nested [n][m] (xs: [n][m]f64) (qs: [n]f64): ([m]f64, f64) =
+  #[sequential] reduce (\(a, p) (b, q) ->
+    let (a, y) = loop (a, y) = (copy a, 1) for j < m do
+      let t = a[j]
+      let a = loop a for k < i64.min 2 m do a with [k] = a[k] + q
       in (a with [j] = t + b[j], f64.exp (f64.sin (y * 0.3)))
     in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
 entry fold_asked [n][m] (xs: [n][m]f64) (qs: [n]f64) (zs: [m]f64): ([m]f64, f64) =

@@ -71,7 +71,7 @@ entry nested (n: i64): []i64 =
   loop xs = [1, 2] for i < n do
     (loop ys = xs for j < i do ys ++ [j]) ++ [xs[0] + 1]
 -- ==
--- entry: appended_and_read nested nested_and_read
+-- entry: appended_and_read appended_to_itself nested nested_and_read
 -- input { 12i64 }
 -- input { 40i64 }
 entry nested_and_read (n: i64): ([]i64, i64) =
@@ -97,7 +97,7 @@ entry two_arrays [n] [m] (xs: [n][m]f64): ([n][m]f64, [n][m]f64) =
   loop (a, b) = (replicate n (replicate m 1), replicate n (replicate m 2)) for i < n do
     let v = map f64.sin xs[i] in (a with [i] = v, b with [n - 1 - i] = v)
 -- What an iteration makes is wanted in one place, by each of its updates; a copy of what was made there first shares it.
-entry copies_in_turns [n] (xs: [n]f64): ([n]f64, f64) =
+entry copies_in_iterations [n] (xs: [n]f64): ([n]f64, f64) =
   loop (a, s) = (copy xs, 0) for i < n do
     let b = map (\x -> f64.sin (x + xs[i])) (reverse a)
     let old = copy b

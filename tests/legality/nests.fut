@@ -14,7 +14,7 @@ entry row_reversed [m] (x: [m]f64) (y: [m]f64) : [2][m]f64 =
 entry folded_across [n][m] (xs: [n][4][m]f64) : [n][m]f64 =
   map (\x -> reduce (\a b -> map2 (\u v -> u + v + 0 * a[i64.f64 u % m]) a b) (replicate m 0) x) xs
 
--- Between two parts of a map that are parallel lies an array of the turn's own size.
+-- Between two parts of a map that are parallel lies an array of the iteration's own size.
 entry irregular_parts [n][m] (xs: [n][m]f64) (ks: [n]i64) : ([n]f64, [n][m][m]f64) =
   unzip (map2 (\x k -> let q = i64.abs k % 5 + 1
                        let t = scan (+) 0 (map f64.i64 (iota q))
@@ -22,14 +22,14 @@ entry irregular_parts [n][m] (xs: [n][m]f64) (ks: [n]i64) : ([n]f64, [n][m][m]f6
                        let z = mm (map (\v -> map (* v) x) x) (map (\v -> map (+ v) x) x)
                        in (s, map (map (* s)) z)) xs ks)
 
--- Each turn joins another row of its matrix to the first.
+-- Each iteration joins another row of its matrix to the first.
 entry parts_vary [n][m][k] (xs: [n][k][m]f64) (js: [n]i64) (w: [m][m]f64) : ([n][]f64, [n][m][m]f64) =
   unzip (map2 (\x j -> let r = (x[j % k] ++ x[0]) :> [2 * m]f64
                        let z = mm (map (\v -> map (* v) x[1 % k]) x[1 % k]) w
                        in (r, z)) xs js)
 
--- Two turns of a loop read the same part.
-entry half_turn [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64) =
+-- Two iterations of a loop read the same part.
+entry half_iteration [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [m][m]f64) =
   loop (p, q) = (w, w) for i < n do
     let g = mm xs[i / 2] w
     in (map2 (map2 (\x y -> f64.sin (x + y))) p g, map2 (map2 (+)) q (mm (transpose g) xs[i / 2]))

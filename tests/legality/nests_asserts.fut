@@ -1,4 +1,4 @@
--- Assertions in the turns of maps and loops that do nothing else but add.
+-- Assertions in the iterations of maps and loops that do nothing else but add.
 
 def put [n] (a: *intrinsics.acc ([n]f64)) (i: i64) (v: f64) : *intrinsics.acc ([n]f64) = intrinsics.acc_write a i v
 
@@ -16,7 +16,7 @@ entry asserts_own_place [n] (xs: [n]f64) : [n]f64 =
 entry asserts_in_nest [n][m] (w: [n][m]f64) : [m]f64 =
   vjp (\x -> f64.sum (map (\r -> f64.sum (map2 (\a y -> assert (a < 1.5) (a * y)) r x)) w)) (replicate m 1) 1
 
-entry asserts_in_turns [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : [m][m]f64 =
+entry asserts_in_iterations [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : [m][m]f64 =
   loop q = w for i < n do
     let g = mm xs[i] w
     let g = assert (i < 5) g

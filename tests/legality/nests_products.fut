@@ -5,7 +5,7 @@ def mm [n][m][k] (a: [n][m]f64) (b: [m][k]f64) : *[n][k]f64 =
 
 def dot [n] (a: [n]f64) (b: [n]f64) : f64 = f64.sum (map2 (*) a b)
 
--- Each turn's product has rows of its own number.
+-- Each iteration's product has rows of its own number.
 entry irregular_rows [n][m] (xs: [n][m][m]f64) (ks: [n]i64) : [m][m]f64 =
   vjp (\w -> f64.sum (map2 (\x k -> f64.sum (map f64.sum (mm x[0:i64.abs k % (m + 1)] w))) xs ks))
       (replicate m (replicate m 1)) 1
@@ -16,7 +16,7 @@ entry flat_factors [n][a][b][m][k] (xs: [n][a][b][m]f64) (ys: [n][a][b][k]f64) :
                f64.sum (map2 (\r s -> f64.sum (map2 (*) r s)) (mm (flatten x) w) (flatten y))) xs ys))
       (replicate m (replicate k 1)) 1
 
--- Each turn adds two outer products.
+-- Each iteration adds two outer products.
 entry two_terms [n][m] (xs: [n][m]f64) (ys: [n][m]f64) : [m][m]f64 =
   vjp (\w -> f64.sum (map2 (\x y -> dot x (map (dot y) w) + dot y (map (dot x) w)) xs ys))
       (replicate m (replicate m 1)) 1
@@ -38,14 +38,14 @@ entry to_transposed [n][m] (a: [m][m][m]f64) (vs: [n][m]f64) : [m][m]f64 =
                  f64.sum (map2 (\aij j -> f64.sum (map2 (\x y -> x * y * w[j, i]) aij v)) ai (iota m))) a (iota m))) vs))
       (replicate m (replicate m 1)) 1
 
--- or to places that rows or turns have of their own.
+-- or to places that rows or iterations have of their own.
 entry to_places_of_rows [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [m]i64) : [m][m][m]f64 =
   vjp (\w -> f64.sum (map2 (\x y ->
                f64.sum (map3 (\x i s -> f64.sum (map2 (\y j -> x * y * #[unsafe] w[s, i, j]) y (iota m))) x (iota m) is))
                xs ys))
       (replicate m (replicate m (replicate m 1))) 1
 
-entry to_places_of_turns [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) : [m][m][m]f64 =
+entry to_places_of_iterations [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) : [m][m][m]f64 =
   vjp (\w -> f64.sum (map3 (\x y s ->
                f64.sum (map2 (\x i -> f64.sum (map2 (\y j -> x * y * #[unsafe] w[s, i, j]) y (iota m))) x (iota m)))
                xs ys is))

@@ -23,11 +23,11 @@ entry startsat [n] (xs: [n]f64) =
   (map (\k -> loop s = 5.0 for j < n do s + (if j == k then xs[j] else 0)) (ks n), first xs)
 entry reads [n] (xs: [n]f64) =
   (map (\k -> loop (s, t) = (0.0, 0.0) for j < n do (s + (if j == k then xs[j] else 0), t + s)) (ks n) |> unzip, first xs)
-entry turn [n] (xs: [n]f64) =
+entry iterations [n] (xs: [n]f64) =
   (map (\k -> loop s = 3.0 for j < n do if j == k then s * xs[j] else s) (ks n), first xs)
-entry turn2 [n] (xs: [n]f64) =
+entry iterations2 [n] (xs: [n]f64) =
   (map (\k -> loop (s, t) = (3.0, 1.0) for j < n do if j == k then (s * xs[j], s + t) else (s, t)) (ks n) |> unzip, first xs)
-entry turnswap [n] (xs: [n]f64) =
+entry swap_in_iterations [n] (xs: [n]f64) =
   (map (\k -> loop (s, t) = (3.0, 1.0) for j < n do if j == k then (s * xs[j], s + t) else (t, s)) (ks n) |> unzip, first xs)
 entry small [n] (xs: [n]f64) = map (\k -> f64.sum (map2 (\x j -> if i32.i64 j == i32.i64 k then x else 0) xs (iota n))) (ks n)
 entry scat [n] (xs: [n]f64) = map (\k -> f64.sum (map2 (\x h -> if h > 0 then x*h else h) xs (scatter (replicate n 0.0) [k] [2.0]))) (ks n)

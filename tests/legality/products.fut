@@ -33,20 +33,20 @@ entry scaled_seen [n][k][q] (x: [n][k]f64) (b: [k][q]f64) : ([n][q]f64, [n][k]f6
 def mm [n][m][k] (a: [n][m]f64) (b: [m][k]f64) : [n][k]f64 =
   map (\r -> map (\c -> f64.sum (map2 (*) r c)) (transpose b)) a
 
--- An array of products made in the turns of a loop.
-entry in_turns [n][m] (xs: *[n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [n][m][m]f64) =
+-- An array of products made in the iterations of a loop.
+entry in_iterations [n][m] (xs: *[n][m][m]f64) (w: [m][m]f64) : ([m][m]f64, [n][m][m]f64) =
   let zs = map (\x -> mm x w) xs
   let xs[0] = map (map (+ 1)) w
   in (loop a = w for i < n do map2 (map2 (+)) a zs[i], xs)
 
 -- ==
--- entry: in_turns_failing
+-- entry: in_iterations_failing
 -- input { [[[1.0]], [[2.0]]] [[1.0]] [0i64, 9i64] }
-entry in_turns_failing [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) (js: [n]i64) : [m][m]f64 =
+entry in_iterations_failing [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) (js: [n]i64) : [m][m]f64 =
   let zs = map2 (\x j -> map (map (* w[j, 0])) (mm x w)) xs js
   in loop a = w for i < n do assert (i < 0) (map2 (map2 (+)) a zs[i])
 
-entry in_turns_reversed [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : [m][m]f64 =
+entry in_iterations_reversed [n][m] (xs: [n][m][m]f64) (w: [m][m]f64) : [m][m]f64 =
   let zs = map (\x -> mm x w) xs
   in loop a = w for i < n do map2 (\r s -> map2 (\x y -> f64.sin (x + y)) r s) a zs[n - 1 - i]
 

@@ -24,3 +24,9 @@ entry elements_of_another_map [m] (x: [m]f64) =
       let zs = map (\q -> f64.exp (-q * q)) hs[i]
       let both = map (\z -> f64.sum (map (\v -> f64.exp (z * v)) zs)) zs
       in map2 (/) g both
+-- The place of the least element is found by comparing it with the elements, sines that are computed again.
+entry compared [k] (w: [k][k]f64) (y: [k]f64): [k][k]f64 =
+  let ends w = loop v = map (\i -> 0.7 + 0.1 * f64.i64 i) (iota k) for i < 6 do
+    map (\row -> let z = f64.minimum (map2 (\u a -> 0.9 * (a * f64.sin u)) v row) * 0.9
+                 in f64.sin (f64.exp (-f64.sqrt (0.1 + z * z)) + 0.3 * f64.i64 i)) w
+  in vjp ends w y

@@ -28,7 +28,7 @@ entry other_element [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
       let i = last - j
       let s = cs[i]
       in map2 (\w g -> g * f64.exp (-s * w)) ws[i] g
-entry fewer_turns [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
+entry fewer_iterations [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
   loop b = copy x for _t < 2 do
     let last = n - 1
     let y = #[forward_sweep(1)] loop y = b for i < last do let c = cs[i] in map2 (\w q -> f64.exp (-c * w) + q) ws[i] y
@@ -58,3 +58,8 @@ entry narrower [n][m] (ws: [n][m]f64) (cs: [n]f64) (x: [m]f64) =
       let k = i % (m + 1)
       let ts = map2 (\w q -> f64.exp (-c * w) * q) (take k ws[i]) (take k g)
       in map (* (1 + f64.sum ts)) g
+-- Two loops of equal iterations on arrays of their own, which are not equal in the beginning.
+entry other_start [n] (zs: [n]f64): (f64, f64) =
+  let a = loop s = replicate n 0 for i < n do s with [i] = zs[i] + f64.sum s
+  let b = loop s = replicate n 1 for i < n do s with [i] = zs[i] + f64.sum s
+  in (f64.sum a, f64.maximum b)

@@ -2,6 +2,12 @@
 
 -- How many iterations the inner loop takes, only the iteration knows.
 entry decided [n] (xs: [n]f64) (is: [n]i64) : [n]f64 =
+  vjp (\xs -> f64.sum (loop (a, is) = (copy xs, copy is) for i < n do
+                         let a = loop a for j < is[i] % 3 do a with [(i + j) % n] = f64.sin a[i] * a[(i + j) % n]
+                         in (a, is with [(i + 1) % n] = is[i] + i)).0) xs 1
+
+-- It is an element of an array that stays as it is.
+entry listed [n] (xs: [n]f64) (is: [n]i64) : [n]f64 =
   vjp (\xs -> f64.sum (loop a = copy xs for i < n do
                          loop a for j < is[i] % 3 do a with [(i + j) % n] = f64.sin a[i] * a[(i + j) % n])) xs 1
 

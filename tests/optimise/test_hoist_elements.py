@@ -23,7 +23,14 @@ NESTS = {
     "cheap": ("map (\\x -> f64.sum (map (\\s -> x * (s + 1)) ss)) xs", 0),
     "of the row": ("map (\\x -> f64.sum (map (\\s -> f64.exp (x * s)) ss)) xs", 0),
     "of an array inside": ("map (\\x -> f64.sum (map (\\z -> x * f64.exp z) (scan (+) x ss))) xs", 0),
-    "in a branch": ("map (\\x -> if x > 9 then f64.sum (map (\\s -> x * f64.exp s) ss) else x) xs", 0),
+    "in a branch": ("map (\\x -> if x > 9 then f64.sum (map (\\s -> x * f64.exp s) ss) else x) xs", 1),
+    "a branch inside": ("map (\\x -> f64.sum (map (\\s -> if x < s then x * f64.exp s else s) ss)) xs", 1),
+    "made before the branch": (
+        "map (\\x -> f64.sum (map (\\s -> let d = s * s in if x < s then (if x < d then f64.exp d else d) else 0) ss)) "
+        "xs",
+        1,
+    ),
+    "the row in a branch": ("map (\\x -> f64.sum (map (\\s -> if x < s then f64.exp (x * s) else s) ss)) xs", 0),
 }
 TEXT = "entry main [n] (xs: [n]f64) (ss: [n]f64): [n]f64 = {}"
 
@@ -63,6 +70,14 @@ def test_what_would_fail_stays():
     assert empty.shape == (0,)
     with pytest.raises(futad.Error, match="division by zero"):
         futad.compile(text, backend="c").main(np.ones(1, np.int64), np.zeros(3, np.int64))
+
+
+@pytest.mark.slow
+def test_what_a_branch_guards_stays():
+    nest = "map (\\x -> i64.sum (map (\\d -> if d != 0 then x * (9 / d + 8 / d + 7 / d) else 0) ds)) xs"
+    text = f"entry main [n][m] (xs: [n]i64) (ds: [m]i64) = {nest}"
+    got = futad.compile(text, backend="c").main(np.array([1, 2]), np.array([0, 3]))
+    np.testing.assert_array_equal(got, [7, 14])
 
 
 def _term(r: Random, depth: int) -> str:

@@ -45,6 +45,26 @@ entry layers [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): ([h]
   let start w x = map (* f64.sum (map f64.sum x)) (map f64.sum w)
   let f w us = map (\\x -> loop s = start w x for i < t do map f64.tanh (mv us[i] s)) xs
   in vjp (\\(w, us) -> f64.sum (flatten (f w us))) (w, tabulate t (\\i -> map (map (/ f64.i64 (i + 1))) u)) 1
+-- Few iterations, of nothing in each.
+entry fixed_point [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [h][h]f64 =
+  let start x = mv w (map f64.sum (transpose x))
+  in vjp (\\u -> f64.sum (map (\\x -> f64.sum (loop s = start x for _i < 5 do map f64.tanh (mv u s))) xs)) u 1
+-- All states: rows, numbers, from the last to the first; with a gradient.
+entry states [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): ([b][t][h]f64, [b][t]f64, [b][t][h]f64) =
+  unzip3 (map (\\x ->
+    let back = replicate t (replicate h 0.5)
+    let (_, hs, ks, back) =
+      loop (s, hs, ks, back) = (replicate h 0.1, replicate t (replicate h 0), replicate t 1, back) for i < t do
+        let s = cell w u s x[i]
+        in (s, hs with [i] = s, ks with [i] = s[0] * 2, back with [t - 1 - i] = map (+ 1) s)
+    in (hs, ks, back)) xs)
+entry state_gradient [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): ([h][d]f64, [h][h]f64) =
+  vjp (\\(w, u) ->
+    f64.sum (map (\\x ->
+      let (_, hs) = loop (s, hs) = (replicate h 0.1, replicate t (replicate h 0)) for i < t do
+        let s = cell w u s x[i]
+        in (s, hs with [i] = s)
+      in f64.sum (map (\\row -> f64.log (1 + f64.sum (map (** 2) row))) hs)) xs)) (w, u) 1
 
 -- What stays: other iterations in each point, carried rows of other lengths, checks, a budget, no product, small ones.
 entry ragged [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][h]f64 =
@@ -62,14 +82,24 @@ entry own [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][t]f
 entry small [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][2]f64 =
   let m = [[w[0, 0], 0.5], [u[0, 0], 0.2]]
   in map (\\x -> loop s = [0.0, 1.0] for i < t do map (+ x[i, 0]) (mv m s)) xs
+entry states_read [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][t + 1][h]f64 =
+  map (\\x -> loop hs = replicate (t + 1) (replicate h 0) for i < t do
+              hs with [i + 1] = cell w u (copy hs[i]) x[i]) xs
+entry states_of_own [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][t + 1][h]f64 =
+  map (\\x -> (loop (s, hs) = (replicate h 0, replicate (t + 1) (replicate h (f64.sum (map f64.sum x)))) for i < t do
+              let s = cell w u s x[i] in (s, hs with [i] = s)).1) xs
+entry states_placed [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [b][t][h]f64 =
+  map2 (\\x k -> (loop (s, hs) = (replicate h 0, replicate t (replicate h 0)) for i < t do
+              let s = cell w u s x[i] in (s, hs with [(i + k) % t] = s)).1) xs (iota b)
 entry budget [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [h][h]f64 =
   #[checkpoint(checkpoints=2)] vjp (\\u -> f64.sum (flatten (net w u xs))) u 1
 -- Of nothing in each iteration a return sweep would keep what it need not inside of the map.
 entry autonomous [b][t][d][h] (w: [h][d]f64) (u: [h][h]f64) (xs: [b][t][d]f64): [h][h]f64 =
   vjp (\\u -> f64.sum (map (\\x -> f64.sum (loop s = mv w x[0] for _i < t do map f64.tanh (mv u s))) xs)) u 1
 """
-OUT = ["value", "gradient", "tangent", "around", "nested", "layers"]
+OUT = ["value", "gradient", "tangent", "around", "nested", "layers", "fixed_point", "states", "state_gradient"]
 STAY = ["ragged", "irregular", "checked", "alone", "own", "small", "budget", "autonomous"]
+STAY += ["states_read", "states_of_own", "states_placed"]
 
 
 def loops_in_maps(p: ir.Program, name: str) -> int:

@@ -242,3 +242,22 @@ def test_the_row_is_read_where_it_is() -> None:
         assert loops(forward) == 1 and loops(back) == 1
         bound = {v for s in core.funs[name].body.stms if s.exp is forward for v in s.pat}
         assert not bound & forward.body.free().keys()
+
+
+# The forward sweep's loop saves what it overwrites for its own return sweep, and beside it what the outer one wants.
+OVERWRITES = """
+entry gradient [n] (v: [n]f64) (y: [n]f64): [n]f64 =
+  let loss (w: [n]f64) =
+    f64.sum (loop u = copy w for i < n do u with [i] = f64.tanh (f64.sin (f64.log (1.2 + u[n - 1 - i] ** 2) + u[i])))
+  in vjp (\\v -> loop w = v for _r < 2 do map2 (\\p q -> p - 0.1 * q) w (vjp loss w 1)) v y
+"""
+
+
+def test_what_is_besides_reads_what_is_overwritten_then() -> None:
+    core = compile_program(compile_text(OVERWRITES), target=C, check=True)
+    given = [np.array([0.3, -0.7, 1.2]), np.array([1.0, -0.5, 0.25])]
+    (got,) = Interpreter(core).run("gradient", [3, *given])
+    (want,) = Interpreter(compile_program(compile_text(OVERWRITES), passes=["inline", "asserts", "invert", "ad"])).run(
+        "gradient", [3, *given]
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-10)

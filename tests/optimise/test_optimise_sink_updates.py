@@ -151,7 +151,7 @@ NAMES = ("rows", "exchanged", "cleared", "turned", "sliced", "across", "swapped"
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    file = tmp_path_factory.mktemp("delay") / "delay.fut"
+    file = tmp_path_factory.mktemp("sinks") / "sinks.fut"
     file.write_text(TEXT)
     return file
 

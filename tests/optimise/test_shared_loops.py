@@ -29,7 +29,27 @@ TAKEN = {
     + "  in (f64.sum a, f64.sum b, c)",
     "what it needs": FIRST + "  let q = f64.sum (map f64.exp zs)\n" + COUNTS.format("q", "s") + "  in (a, b, c)",
 }
+STEP = "s with [i] = x * zs[i] + f64.sum s"
+TAKEN |= {
+    "arrays of their own": ROWS.format("a", "s = replicate n 0", STEP)
+    + ROWS.format("b", "s = replicate n 0", STEP)
+    + "  in (f64.sum a, b[0], b[k])",
+    "an array and its history": ROWS.format("a", "s = replicate n x", STEP)
+    + ROWS.format("(b, c)", "(s, h) = (replicate n x, replicate 3 0)", f"let t = f64.sum s in ({STEP}, h with [i] = t)")
+    + "  in (f64.sum a, b[k], f64.sum c)",
+}
 LEFT = {
+    "other arrays": ROWS.format("a", "s = replicate n 0", STEP)
+    + ROWS.format("b", "s = replicate n 1", STEP)
+    + "  in (f64.sum a, b[0], b[k])",
+    "overwritten later": ROWS.format("a", "s = replicate n 0", STEP)
+    + ROWS.format("b", "s = replicate n 0", STEP)
+    + "  let a = a with [k] = 7 in (f64.sum a, b[0], b[k])",
+    "both go on": "  let (a, b) = loop (a, b) = (replicate n 0, replicate n 0) for _j < 2 do\n"
+    + "  " + ROWS.format("p", "s = replicate n (f64.sum a)", STEP)
+    + "  " + ROWS.format("q", "s = replicate n (f64.sum a)", STEP)
+    + "    in (p with [k] = 7, q)\n"
+    + "  in (f64.sum a, b[0], b[k])",
     "another step": FIRST + COUNTS.format(1, "s").replace("1.1", "1.2") + "  in (a, b, c)",
     "another start": FIRST + COUNTS.format(1, "s").replace("(x,", "(x + 1,") + "  in (a, b, c)",
     "made of the first": FIRST + COUNTS.format("a", "s") + "  in (a, b, c)",

@@ -1,4 +1,4 @@
--- Loops whose arrays change size from turn to turn.
+-- Loops whose arrays change size from iteration to iteration.
 -- ==
 -- input { 3i64 }
 -- output { [1, 1, 1, 1, 1, 1, 1, 1] [0i64, 0i64, 1i64, 0i64, 1i64, 2i64] [1, 2, 4] }

@@ -86,6 +86,15 @@ CASES = {
         "i64", "let t_9: i32 = to_i32(x_1) let u_8: i64 = to_i64(t_9)", "u_8",
         "let t_9: i32 = to_i32(x_1) let u_8: i64 = to_i64(t_9)", "u_8"),
     "bool-there-and-back": ("bool", "let t_9: f64 = to_f64(x_1) let u_8: bool = to_bool(t_9)", "u_8", "", "x_1"),
+    "bool-is-one": ("bool", "let t_9: i32 = to_i32(x_1) let u_8: bool = eq(t_9, 1i32)", "u_8", "", "x_1"),
+    "bool-not-above-zero": (
+        "bool", "let t_9: f64 = to_f64(x_1) let u_8: bool = le(t_9, 0.0f64)", "u_8", "let u_8: bool = not(x_1)", "u_8"),
+    "bool-above-zero": ("bool", "let t_9: u8 = to_u8(x_1) let u_8: bool = lt(0u8, t_9)", "u_8", "", "x_1"),
+    "bool-below-two": ("bool", "let t_9: i64 = to_i64(x_1) let u_8: bool = lt(t_9, 2i64)", "u_8", "", "true"),
+    "bool-of-nan": ("bool", "let t_9: f32 = to_f32(x_1) let u_8: bool = eq(nanf32, t_9)", "u_8", "", "false"),
+    "bool-and-variable-stays": (
+        "bool i32", "let t_9: i32 = to_i32(x_1) let u_8: bool = lt(t_9, y_2)", "u_8",
+        "let t_9: i32 = to_i32(x_1) let u_8: bool = lt(t_9, y_2)", "u_8"),
     "eq-true": ("bool", "let t_9: bool = eq(x_1, true)", "t_9", "", "x_1"),
     "divide-by-a-power-of-two": ("f64", "let t_9: f64 = div(x_1, 4.0f64)", "t_9", "let t_9: f64 = mul(x_1, 0.25f64)", "t_9"),
     "fma-one": ("f64 f64", "let t_9: f64 = fma(x_1, 1.0f64, y_2)", "t_9", "let t_9: f64 = add(x_1, y_2)", "t_9"),

@@ -291,6 +291,24 @@ def test_levels_of_optimisation(own_cache, monkeypatch):
         futad.compile("entry f (x: f64) = x").f(1.0)  # not run on the interpreter instead
 
 
+@pytest.mark.parametrize(
+    ("name", "version", "model", "gathers"),
+    [
+        ("cc", "cc (Debian 12.2.0-14+deb12u1) 12.2.0", "AMD EPYC 9B14", False),
+        ("gcc-11", "gcc-11 (Ubuntu 11.4.0-1ubuntu1~22.04) 11.4.0", "AMD Ryzen 9 7950X", False),
+        ("gcc", "gcc (GCC) 13.2.1 20230801", "AMD EPYC 9B14", True),
+        ("gcc", "gcc (GCC) 4.8.5 20150623", "AMD EPYC 9B14", True),
+        ("cc", "cc (Debian 12.2.0-14+deb12u1) 12.2.0", "Intel(R) Xeon(R) CPU @ 2.50GHz", True),
+        ("clang", "Debian clang version 14.0.6", "AMD EPYC 9B14", True),
+    ],
+)
+def test_gathers_where_they_are_slow(monkeypatch, name, version, model, gathers):
+    monkeypatch.setattr(cc, "cpu", lambda: f"model name\t: {model}\nflags\t: fpu avx2 avx512f")
+    copyright = "" if name == "clang" else "Copyright (C) 2022 Free Software Foundation, Inc.\n"
+    flags = cc.compile_flags(compiler=cc.Compiler((name,), f"{version}\n{copyright}"))
+    assert ("-mtune-ctrl=^use_gather" not in flags) is gathers
+
+
 @needs_cc
 def test_options_that_a_clang_lacks_are_left_out(tmp_path, monkeypatch):
     """One that is gcc, but for what it says of itself and of what it does not know."""

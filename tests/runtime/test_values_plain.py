@@ -155,3 +155,30 @@ def test_addresses_of_arrays() -> None:
 def test_structures_have_no_plan(program: Any) -> None:
     assert all(plan(program[name].signature) is None for name in ("structured", "pairs"))
     assert program.structured((1.0, 2.0)) == 3.0
+
+
+def test_addresses_of_many_arguments_are_found_at_once() -> None:
+    prog = futad.compile(
+        "entry f (a: f32) (x: [3]f64) (k: i8) (y: [3]f32) (m: [2][2]f64): f64 ="
+        " f64.f32 a + x[1] + f64.i8 k + f64.f32 y[2] + m[1, 0]",
+        backend="c",
+    )
+    x, y, m = np.arange(3.0), np.arange(3, dtype=np.float32), np.arange(4.0).reshape(2, 2)
+    exact = [np.float32(0.5), x, np.int8(3), y, m]
+    assert prog.f(*exact) == prog.f.call_leaves(exact)[0] == 8.5
+    library = prog.f.executable.at_once()
+    assert library is not None
+    frame = library._frames[prog.f.symbol]
+    assert frame.fill(exact) == []
+
+    class Other(np.ndarray):
+        pass
+
+    # What is not of NumPy's own type, in order or of the dtype is found one by one.
+    for others in ([x.view(Other)], [np.arange(6.0)[::2]], [x.astype(np.float32)], [x.astype(">f8")], [x.tolist()]):
+        given = [exact[0], *others, *exact[2:]]
+        assert library.run(prog.f.symbol, given) == [7.5 + np.asarray(others[0], np.float64)[1]]
+    with pytest.raises(futad.errors.InternalError, match="argument 'm_.' has rank 1, not 2"):
+        library.run(prog.f.symbol, [*exact[:4], x])
+    with pytest.raises(ValueError):
+        library.run(prog.f.symbol, exact[:4])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import gc
 import signal
 import sys
 import threading
@@ -134,3 +135,17 @@ def test_an_interrupt_stops_it(interruptible: None) -> None:
         work()
     other.join()
     assert stopped.is_set()
+
+
+@pytest.mark.parametrize("usual", [(700, 10, 10), (0, 10, 10), (100_000, 5, 5)])
+def test_garbage_is_looked_for_less_often_meanwhile(usual):
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*usual)
+        inside = deep(gc.get_threshold)()
+        assert inside == (20_000 if usual[0] == 700 else usual[0], *usual[1:])
+        assert gc.get_threshold() == usual
+        deep(lambda: gc.set_threshold(500, 3, 3))()
+        assert gc.get_threshold() == (500, 3, 3)  # what others have set meanwhile stays
+    finally:
+        gc.set_threshold(*before)

@@ -50,7 +50,7 @@ def rounds(x: Array) -> Array:
 
 
 def newton(x: Array) -> Array:
-    """A loop that ends by its values, reversed by JAX as scan with a fixed number of turns would be."""
+    """A loop that ends by its values, reversed by JAX as scan with a fixed number of iterations would be."""
     y, _ = lax.scan(lambda y, _: (y - (y**3 - 1 - x * x) / (3 * y**2), None), 1 + x * x / 3, None, length=4)
     return y
 

@@ -110,6 +110,24 @@ def test_sample(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not done.findings
 
 
+def test_what_a_function_returns_is_not_overwritten_beside_its_argument() -> None:
+    compile_text(case("source", 26112731148693, "f64", ("value",)).text(), "source.fut")
+
+
+@pytest.mark.slow
+def test_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The IR is checked after each pass, and what the passes of C make has the values it should have."""
+    task = Task(1, batch.PASSES, "f64", (("twice", 1),), ("rev",))
+    done = batch.run(task)
+    assert done.programs == 1 and done.calls and not done.findings
+
+    def wrong(program: Any) -> Any:
+        raise KeyError("a variable")
+
+    monkeypatch.setattr("futad.optimise.rounded.rounded", wrong)
+    assert {(f.what, f.mode) for f in batch.run(task).findings} == {("internal", "rev")}
+
+
 WRONG = Task(1, "c", "f64", (("twice", 1), ("prefix", 2)), ("value", "rev"))
 
 

@@ -24,9 +24,10 @@ from dataclasses import dataclass, field
 from futad.ad.history.stripmine import bound_of
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.node import Range
 from futad.core.scalarops import OPS
 from futad.core.type_rules import index_type
-from futad.core.types import BOOL, I64, ZERO, ArrayType, Atom, Const, Type, Var, array_of, elem_of, i64, shape_of
+from futad.core.types import BOOL, I64, ZERO, ArrayType, Atom, Const, Prim, Type, Var, array_of, elem_of, i64, shape_of
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -130,10 +131,10 @@ Elements = Sequence[Element]
 class Finder:
     """Finds the chains of one loop body.
 
-    `bound` are the variables bound in it, `defs` the scalar operations that define some of them, `indices`
-    the loop indices on the way.  Code goes to `before` the loop.  `listed`: what is overwritten goes to a list
-    (`record_log.py`), for which neither sizes nor the number of iterations have to be known.  `runs`: whether they may
-    change from iteration to iteration.
+    `bound` are the variables bound in it, `defs` the scalar operations that define some of them, `reads` the elements
+    that others are, `indices` the loop indices on the way.  Code goes to `before` the loop.  `listed`: what is
+    overwritten goes to a list (`record_log.py`), for which neither sizes nor the number of iterations have to be known.
+    `runs`: whether they may change from iteration to iteration.
     """
 
     before: Builder
@@ -142,6 +143,7 @@ class Finder:
 
     bound: set[Var] = field(default_factory=set)
     defs: dict[Var, ir.Op] = field(default_factory=dict)
+    reads: dict[Var, tuple[Atom, ir.Atoms]] = field(default_factory=dict)
     indices: set[Var] = field(default_factory=set)
     counts: dict[Atom, Atom] = field(default_factory=dict)
 
@@ -159,6 +161,9 @@ class Finder:
             self.bound.update(s.pat)
             if isinstance(s.exp, ir.Op):
                 self.defs[s.pat[0]] = s.exp
+            elif isinstance(s.exp, ir.At) and isinstance(s.pat[0].type, Prim):
+                index = tuple([i for i in s.exp.index if not isinstance(i, Range)])
+                self.reads[s.pat[0]] = s.exp.array, index
             for inner in s.exp.lambdas():
                 self.enter(inner)
 
@@ -166,16 +171,24 @@ class Finder:
         """Whether the atoms are known outside the loop."""
         return all(isinstance(a, Const) or a not in self.bound for a in atoms)
 
-    def computable(self, a: Atom) -> bool:
-        """Whether `a` follows from loop indices and what is known outside."""
+    def computable(self, a: Atom, reads: bool = False) -> bool:
+        """Whether `a` follows from loop indices and what is known outside; `reads`: elements of arrays as well."""
         if isinstance(a, Const) or a not in self.bound or a in self.indices:
             return True
+        if a in self.reads:
+            array, index = self.reads[a]
+            return reads and self.fixed((array,)) and all(self.computable(x, reads) for x in index)
         d = self.defs.get(a)
-        return d is not None and all(self.computable(x) for x in d.args)
+        return d is not None and all(self.computable(x, reads) for x in d.args)
 
     def countable(self, a: Atom) -> bool:
-        """Whether `a`, computable, is so for iterations too that do not compute it."""
-        d = self.defs.get(a) if isinstance(a, Var) and a not in self.indices else None
+        """Whether `a`, computable, is so for iterations too that do not compute it; elements that are not there are
+        zero then."""
+        if not isinstance(a, Var) or a in self.indices:
+            return True
+        if a in self.reads:
+            return all(self.countable(x) for x in self.reads[a][1])
+        d = self.defs.get(a)
         if d is None:
             return True
         by = d.args[-1]
@@ -183,8 +196,8 @@ class Finder:
         return FAILS_NOT(safe) and all(self.countable(x) for x in d.args)
 
     def known_before(self, a: Atom) -> bool:
-        """Whether `a` can be computed for all iterations before the loop."""
-        return COUNTABLE(self.computable(a)) and self.countable(a)
+        """Whether `a` can be computed for all iterations before the loop, which reads no array that is made in it."""
+        return COUNTABLE(self.computable(a, reads=True)) and self.countable(a)
 
     def chain(self, lam: ir.Lambda, x: Var, result: Atom, space: Space) -> list[Element] | None:
         """The chain from x to the result of `lam`; None if there is none."""

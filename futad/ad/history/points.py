@@ -23,7 +23,7 @@ from futad.ad.history.rerun import Rerun, Step, iterations
 from futad.ad.history.split import Plan
 from futad.ad.inverse.returned import Returns
 from futad.core import ir
-from futad.core.budget import ATTRIBUTE, PLACE, Budget, place_of
+from futad.core.budget import ATTRIBUTE, PLACE, Budget, place_of, placed
 from futad.core.builder import Builder
 from futad.core.types import F64, I64, ONE, ZERO, Atom, Const, Prim, Var, elem_of, i64, shape_of
 
@@ -132,7 +132,7 @@ def kept(
     if memory is not None:
         names = " ".join([own[k].name for k in which])
         message = f"the budget is too small: where the loop begins ({names}) takes {{}} bytes, and there are {{}}"
-        b.add(ir.Stm((), ir.Assert(b.op("le", size, memory), message, (size, memory), place_of(attrs))))
+        b.add(ir.Stm((), ir.Assert(b.op("le", size, memory), message, (size, memory), place_of(placed(emitted)))))
         number = b.op("min", number, b.op("quot", memory, b.op("max", size, ONE)))
     number = b.op("max", number, ONE, hint="points")
     stride = _quotient(b, n, number)

@@ -23,10 +23,11 @@ from futad.ad.history.variables import convert, counted
 from futad.ad.inverse import lost_bits
 from futad.ad.inverse.iteration import Backwards, backwards, bytes_of, count
 from futad.ad.inverse.kept import exposed
-from futad.ad.inverse.returned import Returns, place_of
+from futad.ad.inverse.returned import Returns
 from futad.ad.inverse.solver import LEGAL
 from futad.ad.inverse.underway import Underway, added, weights_of, zero_of
 from futad.core import ir
+from futad.core.budget import place_among
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import (
@@ -308,7 +309,7 @@ class Saver:
         self.stms = (*self.stms, *b.stms)
 
     def _returns(self, q: int) -> Returns:
-        how, place = self.undo.how, self.undo.place or place_of(self.loop.body.stms)
+        how, place = self.undo.how, self.undo.place or place_among(self.loop.body.stms)
         return Returns(self.own[q].name, None if how is True or not isinstance(how, float) else how, place)
 
     def _each(self, v: Var, loop: Var | None) -> tuple[Var, Var]:

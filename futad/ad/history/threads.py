@@ -253,7 +253,7 @@ def _flat(found: tuple[Var, State]) -> list[Atom]:
 
 
 def recomputed(b: Builder, finder: Finder, known: Mapping[Var, Atom]) -> Callable[[Atom], Atom]:
-    """Code for atoms of a loop's body that follow from `known` ones."""
+    """Code for atoms of a loop's body that follow from `known` ones; an element that is not there is zero."""
     done = dict(known)
 
     def again(a: Atom) -> Atom:
@@ -262,8 +262,12 @@ def recomputed(b: Builder, finder: Finder, known: Mapping[Var, Atom]) -> Callabl
         if a not in done:
             if a not in finder.bound:
                 return a
-            d = finder.defs[a]
-            done[a] = b.op(d.op, *[again(x) for x in d.args], hint=a.name, place=d.place)
+            if a in finder.reads:
+                array, index = finder.reads[a]
+                done[a] = read_or_zero(b, array, tuple([again(i) for i in index]), a.type)
+            else:
+                d = finder.defs[a]
+                done[a] = b.op(d.op, *[again(x) for x in d.args], hint=a.name, place=d.place)
         return done[a]
 
     return again

@@ -1,7 +1,8 @@
 """What chains save (`chains.py`) in arrays, each a place for an iteration.
 
 The memory is had before the loop.  How many places a run has (Note [Runs] in `chains.py`) is added up by a nest of
-loops that computes nothing else, where it follows from the indices of loops; else the loop is run once to count them.
+loops that computes nothing else, where it follows from the indices of loops and elements of arrays from outside; else
+the loop is run once to count them.
 """
 
 from __future__ import annotations
@@ -132,7 +133,8 @@ def _totals(b: Builder, finder: Finder, elements: Elements, env: Mapping[Var, At
         again = recomputed(b, finder, env)
         match el:
             case Write() if el.old.run is not None and el.old.run.count is not None:
-                out[el.old.run] = again(el.old.run.count)
+                # May be negative where a branch is not taken.
+                out[el.old.run] = b.op("max", again(el.old.run.count), ZERO, hint="count")
             case Branch():
                 out |= _totals(b, finder, [*el.then, *el.orelse], env)
             case Iterations() if runs([el]):

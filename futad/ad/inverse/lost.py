@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from futad.ad.inverse.returned import place_of
 from futad.ad.inverse.solver import Solver, believed, rounds
 from futad.core import ir
+from futad.core.budget import place_among
 from futad.core.text import exp_text
 from futad.core.types import Atom, Var
 from futad.errors import Span, UnsupportedError
@@ -43,7 +43,7 @@ def _first(s: Solver, own: Sequence[Var], which: Sequence[int], result: ir.Atoms
     k = next((q for q in which if own[q] not in s.known), which[0])
     of = result[k] if k < len(result) else own[k]
     s, x, stm = _inmost(s, own[k], _losing(s, own[k], of))
-    return _reason(s, x, stm), None if stm is None else place_of((stm,))
+    return _reason(s, x, stm), None if stm is None else place_among((stm,))
 
 
 def _inmost(s: Solver, x: Var, stm: ir.Stm | None) -> tuple[Solver, Var, ir.Stm | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from futad.ad.emit import coerce
@@ -75,14 +75,3 @@ def most(b: Builder, f: Callable[..., Atom], t: Prim, *args: Atom) -> Atom:
     each = b.let(ir.Map(n, args, b.lambda_(params, lambda c, *xs: [f(c, *xs)])), "off")
     greatest = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("max", x, y)])
     return b.emit(ir.Reduce(n, (each,), greatest, (Const(t, 0),), True), "most")[0]
-
-
-def place_of(stms: Iterable[ir.Stm]) -> Span | None:
-    """The first place in the source that statements know."""
-    for s in stms:
-        e = s.exp
-        found = e.check if isinstance(e, ir.At | ir.Update) else e.place if isinstance(e, ir.Op | ir.Assert) else None
-        found = found or next((p for lam in e.lambdas() if (p := place_of(lam.stms)) is not None), None)
-        if found is not None:
-            return found
-    return None

@@ -34,7 +34,7 @@ from futad.ad.rules.told import inverse_of, iterations_as_i64, told
 from futad.ad.table import RULES, Rule
 from futad.ad.tidy.live import live
 from futad.core import ir
-from futad.core.budget import Budget, place_of
+from futad.core.budget import Budget, place_of, placed
 from futad.core.builder import Builder
 from futad.core.sweeps import forward_mark, return_mark
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Const, Prim, Var, i64, subst_type
@@ -243,7 +243,7 @@ def _reverse_iterations(
         keeps = all(r.returns is None for r in restores.values())  # what is undone is to take no memory
         s.b.add(ir.Stm(done, ir.For(bound, tuple(start), lam), return_mark(stm) if keeps else ()))
     if stack is not None:
-        stack.told(s.b, done[len(done) - len(stack.params) :], stm.attrs, inverse_of(s, stm, []))
+        stack.told(s.b, done[len(done) - len(stack.params) :], placed(stm), inverse_of(s, stm, []))
     out = done[len(sizes) :]
     for q, x in zip(backwards, out[len(out) - len(backwards) :], strict=True):
         returns = restores[q].returns
@@ -450,7 +450,7 @@ def _bounded(s: Scope, b: Builder, stm: ir.Stm, which: Sequence[int], kept: Sequ
     leaf = s.ctx.leaves.get(stm.pat[0])
     if leaf is not None and memory is not None:
         memory = b.op("sub", memory, leaf.bytes, hint="memory")
-    plan = Plan(budget, memory, parts, how.adjoints, place_of(stm.attrs), leaf)
+    plan = Plan(budget, memory, parts, how.adjoints, place_of(placed(stm)), leaf)
     return plan, step, [kept.index(q) for q in step.state]
 
 

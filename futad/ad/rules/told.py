@@ -10,7 +10,7 @@ from futad.ad.history.leaves import LEAF
 from futad.ad.history.points import Points
 from futad.ad.history.save import Restore
 from futad.core import ir
-from futad.core.budget import Budget, place_of
+from futad.core.budget import Budget, place_of, placed
 from futad.core.builder import Builder
 from futad.core.measures import bits_of
 from futad.core.types import I64, ZERO, Atom, Const, elem_of, i64
@@ -33,7 +33,7 @@ def told(
         return
     way = ("way", "kept" if saved else "undone")
     state = ("state", " ".join(saved or undone))
-    facts = (("loop", place_of(stm.attrs)), ("what", "loop"), way, state, *inverse_of(s, stm, undone))
+    facts = (("loop", place_of(placed(stm))), ("what", "loop"), way, state, *inverse_of(s, stm, undone))
     numbers: dict[str, Atom] = {"iterations": iterations_as_i64(s.b, bound)}
     if points is not None:
         numbers |= {"points": points.number, "held": points.held(s.b)}

@@ -18,7 +18,7 @@ from futad.ad.spine.liveness import Liveness
 from futad.ad.spine.paths import Path, Threads
 from futad.ad.spine.region import LEGAL, Spine
 from futad.core import ir
-from futad.core.budget import MERGED, PLACE
+from futad.core.budget import MERGED, PLACE, placed
 from futad.core.builder import Builder
 from futad.core.roots import Roots
 from futad.core.types import BOOL, I64, ZERO, ArrayType, Atom, Type, Var, elem_of, i64, shape_of
@@ -270,7 +270,7 @@ def flatten(lam: ir.Lambda) -> ir.Lambda:
     spine = Spine(lam)
     first, last = blocks_of(lam, spine)
     b = Builder()
-    places = [a for s in ir.statements(lam.stms) if s in spine.loops for a in s.attrs if a[0] == PLACE]
+    places = [a for s in ir.statements(lam.stms) if s in spine.loops for a in placed(s) if a[0] == PLACE]
     attrs = (*places[:1], (MERGED, len(spine.loops)))
     names = Machine(first, last, lam.result).emit(b, attrs)
     names.run(last.stms)

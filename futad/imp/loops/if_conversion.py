@@ -11,13 +11,14 @@ from dataclasses import replace
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.walk import has_load, loads_in, parts, rewritten, statements
+from futad.imp.walk import has_load, parts, refs, rewritten, statements
 from futad.legality import Legality
 
 LEGAL = Legality("if-conversion", "branches in lanes compute both sides; sums in memory become additions to it")
 READS_NOTHING = LEGAL.condition("sides read nothing", "the side not taken reads out of range")
 THE_ELEMENT = LEGAL.condition("the element added to", "another element than the one read is stored")
-NOT_TOUCHED = LEGAL.condition("not touched between", "the element is read or written in between")
+NOT_WRITTEN = LEGAL.condition("not written between", "another value than the one read is added to")
+NOTHING_SINCE = LEGAL.condition("nothing since the sum", "what is added changes before it is")
 UNSEEN = LEGAL.condition("old and new unseen", "others use the element, or the sum")
 
 
@@ -68,7 +69,7 @@ def _straight(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
     for s in body:
         match s:
             case ir.For(body=inside):
-                out.append(replace(s, body=_additions(_straight(inside, folds), folds)))
+                out.append(replace(s, body=additions(_straight(inside, folds), folds)))
             case ir.If(cond, then, orelse):
                 sides = [_straight(then, folds), _straight(orelse, folds)]
                 out += _both(cond, *sides) or [ir.If(cond, *sides)]
@@ -105,31 +106,39 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
     return [*made, *chosen]
 
 
-def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
-    """`t = p[i]; s = t + v; p[i] = s`, where nothing else mentions t and s, as the addition to memory that it is, for
-    pointers p to such arrays."""
+def additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
+    """`x = p[i]; t = x + e; p[i] = t`, where nothing else mentions x and t, as the addition to memory that it is, for
+    pointers p to such arrays; in branches, too."""
     uses = Counter(name for s in statements(body) for name in s.uses())
-    made = {s.name: s.init for s in body if isinstance(s, ir.Decl) and s.init is not None and not s.mutable}
-    touched = [x.pointer for s in body for x in loads_in(s)]
-    touched += [s.pointer for s in body if isinstance(s, ir.Store)]
+    made: dict[str, tuple[int, Expr]] = {}  # by variable: where it is declared, and as what
+    written: dict[str, int] = {}  # by pointer or variable: where last
+    since = -1  # the last statement that is no such declaration
     gone: set[str] = set()
     out: list[ir.Stmt] = []
-    for s in body:
-        total = made.get(s.value.name) if isinstance(s, ir.Store) and isinstance(s.value, Ref) else None
-        adds = isinstance(total, ir.Scalar) and total.op == "add"
-        if isinstance(s, ir.Store) and s.pointer in folds and s.op is None and adds:
-            assert isinstance(s.value, Ref) and isinstance(total, ir.Scalar)
-            for old, v in (total.args, total.args[::-1]):
-                was = made.get(old.name) if isinstance(old, Ref) else None
-                if was is None or not isinstance(old, Ref):
+    for k, s in enumerate(body):
+        if isinstance(s, ir.Decl) and not s.mutable and s.init is not None:
+            made[s.name] = k, s.init
+            out.append(s)
+            continue
+        if isinstance(s, ir.Store) and s.pointer in folds and s.op is None and isinstance(s.value, Ref):
+            at, total = made.get(s.value.name, (-1, s.value))
+            terms = total.args if isinstance(total, ir.Scalar) and total.op == "add" else ()
+            for old, e in zip(terms, terms[::-1], strict=True):
+                if not isinstance(old, Ref) or old.name not in made:
                     continue
+                read, was = made[old.name]
                 there = THE_ELEMENT(was == ir.Load(s.pointer, s.index, total.type))
-                alone = there and NOT_TOUCHED(touched.count(s.pointer) == 2)
-                if alone and UNSEEN(uses[old.name] == uses[s.value.name] == 1):
+                last = max(written.get(name, -1) for name in (s.pointer, *refs(s.index)))
+                same = there and NOT_WRITTEN(last < read) and NOTHING_SINCE(since < at)
+                if same and UNSEEN(uses[old.name] == uses[s.value.name] == 1):
                     LEGAL.fired()
                     gone |= {old.name, s.value.name}
-                    s = ir.Store(s.pointer, s.index, v, "add")
+                    s = ir.Store(s.pointer, s.index, e, "add")
                     break
+        elif isinstance(s, ir.If):
+            s = s.map_bodies(lambda inside: additions(inside, folds))
+        since = k
+        written |= {name: k for t in statements([s]) for name in (*t.writes(), *t.assigns())}
         out.append(s)
     return [s for s in out if not (isinstance(s, ir.Decl) and s.name in gone)]
 

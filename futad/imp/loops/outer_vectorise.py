@@ -36,7 +36,7 @@ SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops h
 SAME_BRANCH = LEGAL.condition("one branch for all", "lanes take different branches")
 FAILS_NOT = LEGAL.condition("fails not", "a failure of one lane stops them all, in another order")
 
-LARGEST = 60  # statements of an inner loop
+LARGEST = 160  # statements of an inner loop (a step of an integrator's return sweep has about 70)
 MUCH = 20  # cost of an inner loop for which lanes may read and write where it suits each of them
 
 
@@ -160,6 +160,8 @@ class Shape:
                 return base in self.arrays and offset == ir.ZERO
             case ir.Copy(target, offset, source, source_offset, count):
                 return {target, source} <= self.arrays and not any(map(self.differs, (offset, source_offset, count)))
+            case ir.Swap(left, right, elem):  # all lanes' at once
+                return elem is not None and {left, right} <= self.arrays
             case ir.If(cond, then, orelse):
                 alike = SAME_BRANCH(not has_load(cond) and not self.differs(cond))
                 return alike and self.takes(then, inner) and self.takes(orelse, inner)

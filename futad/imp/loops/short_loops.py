@@ -12,9 +12,7 @@ first one ended, or if that does not run, with the first iteration.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Set
-from dataclasses import replace
 from functools import reduce
 
 from futad.core.types import BOOL
@@ -51,7 +49,7 @@ def short_inside(
         return refused("there is no loop inside")
     if cost(s for s in every if s not in inside) < DEAR and not asked:
         return refused("there is too little to compute")
-    body = if_converted(_additions(body, folds), folds)
+    body = if_converted(body, folds)
     shape = Shape(loop.var, folds, {loop.var})
     if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
@@ -73,34 +71,6 @@ def short_inside(
     known = [ir.Bin("<=", a, b, BOOL) for a, b in dict.fromkeys(limits)]
     short: list[Expr] = [e for e in known if not _true(e)]
     return blocks, reduce(lambda a, b: ir.Bin("&&", a, b, BOOL), short) if short else TRUE
-
-
-def _additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
-    """`x = a[j]; t = x + e; a[j] = t` becomes `a[j] += e` where a is folded into, nothing else mentions x or t, and
-    nothing is written from the first to the last."""
-    uses = Counter(name for s in statements(body) for name in s.uses())
-    made: dict[str, Expr] = {}  # by what has been declared since something else was done
-    gone: set[str] = set()
-    out: list[ir.Stmt] = []
-    for s in body:
-        if isinstance(s, ir.Decl) and not s.mutable and s.init is not None:
-            made[s.name] = s.init
-            out.append(s)
-            continue
-        if isinstance(s, ir.Store) and s.pointer in folds and s.op is None and isinstance(s.value, ir.Ref):
-            t = made.get(s.value.name)
-            if isinstance(t, ir.Scalar) and t.op == "add" and t.type.is_float and uses[s.value.name] == 1:
-                for x, e in (t.args, t.args[::-1]):
-                    if not isinstance(x, ir.Ref) or uses[x.name] != 1:
-                        continue
-                    old = made.get(x.name)
-                    if isinstance(old, ir.Load) and old.pointer == s.pointer and old.index == s.index:
-                        gone |= {x.name, s.value.name}
-                        s = replace(s, value=e, op="add")
-                        break
-        made = {}
-        out.append(s.map_bodies(lambda inside: _additions(inside, folds)))
-    return [s for s in out if not (isinstance(s, ir.Decl) and s.name in gone)]
 
 
 def _true(e: ir.Bin) -> bool:

@@ -27,6 +27,7 @@ SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops h
 SAME_BEFORE = LEGAL.condition("same before the loop", "what is computed once differs by lane")
 BESIDE = LEGAL.condition("side by side", "lanes read and write elements that do not lie side by side")
 CHECKS_UNTOUCHED = LEGAL.condition("checks untouched", "what is checked changes after the checks")
+CHECKS_COMPUTED = LEGAL.condition("checks computed", "what is checked is the result of a loop inside, or of a branch")
 SUM_UNSEEN = LEGAL.condition("sum unseen", "an iteration looks at the sum so far")
 
 ACROSS = Transformation("reductions-across-lanes", "a map around a reduction runs in lanes that each reduce their own")
@@ -75,8 +76,15 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
     if asked:
         loop.lanes = asked
     elif cost(body) >= HEAVY:
-        loop.lanes = min(e.type.bits for s in body for e in s.exprs() if not e.type.is_bool) // 8
+        loop.lanes = lane_bytes(body)
     return True
+
+
+def lane_bytes(body: list[ir.Stmt]) -> int:
+    """Bytes of an element of a loop's vectors: of the floats that it computes with, where there are some.  Narrow
+    integers beside wide floats, as indices are, would ask for more lanes than registers have of floats."""
+    types = [e.type for s in body for e in s.exprs() if not e.type.is_bool]
+    return min([t.bits for t in types if t.is_float] or [t.bits for t in types]) // 8
 
 
 def _disjoint(s: ir.Store, t: ir.Store) -> bool:
@@ -179,9 +187,7 @@ def split_checks(loop: ir.For, asked: bool = False, nested: bool = False) -> lis
             first.append(s)
             needed |= refs(s)
             loaded |= {x.pointer for x in loads_in(s)}
-    if not CHECKS_UNTOUCHED(not loaded & stored and not needed & assigned):
-        return [loop]
-    if any(isinstance(s, ir.Decl) and s.mutable for s in first):
+    if not CHECKS_UNTOUCHED(not loaded & stored) or not CHECKS_COMPUTED(not needed & assigned):
         return [loop]
     first.reverse()
     rest = [s for s in body if not isinstance(s, ir.Check)]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import Atom, Prim, shape_of, zero
-from futad.jax.jaxprs.lifted import Value, nest, permuted, pointwise
+from futad.jax.jaxprs.lifted import Value, nest, permuted, pointwise, whole
 from futad.jax.jaxprs.table import Site, rule
 
 Labels = tuple[int, ...]
+Operand = tuple[Value, Labels]
 
 
 def contracted(b: Builder, x: Value, xs: Labels, y: Value, ys: Labels, out: Labels, summed: Labels, elem: Prim) -> Atom:
@@ -48,6 +50,32 @@ def contracted(b: Builder, x: Value, xs: Labels, y: Value, ys: Labels, out: Labe
     return nest(b, element, outer, out)[0]
 
 
+def _what_is_there(v: Value, labels: Sequence[int]) -> Operand:
+    """What there is of an operand, with the labels of that."""
+    return whole(v.atom), tuple([labels[d] for d in v.axes])
+
+
+def _product(b: Builder, x: Operand, y: Operand, out: Labels, summed: Labels, elem: Prim) -> Atom:
+    """As `contracted`.  Where it is one matrix product, operands are matrices: axes that lie side by side in one of
+    them, and in the result, are one."""
+    alone = [{k for k in own if k in out} for _, own in (x, y)]
+    if not summed or not all(alone) or alone[0] & alone[1]:
+        return contracted(b, *x, *y, out, summed, elem)
+    sizes = {k: size for v, own in (x, y) for k, size in zip(own, v.shape, strict=True)}
+    first = {k: k for k in out}  # of the axes that become one
+    operands = []
+    for v, own in (x, y):
+        for before, k in itertools.pairwise(own):
+            if before in out and k == before + 1 and k in out:
+                first[k] = first[before]
+        kept = tuple([k for k in own if first.get(k, k) == k])
+        shape = tuple([b.size_mul([sizes[j] for j in own if first.get(j, j) == k]) for k in kept])
+        operands.append((v if kept == own else whole(b.let(ir.Reshape(v.atom, shape))), kept))
+    left = tuple([k for k in out if first[k] == k])
+    made = contracted(b, *operands[0], *operands[1], left, summed, elem)
+    return made if left == out else b.let(ir.Reshape(made, tuple([sizes[k] for k in out])))
+
+
 @rule("dot_general")
 def _dot_general(s: Site, x: Value, y: Value) -> Value:
     (cx, cy), (bx, by) = s.params["dimension_numbers"]
@@ -71,7 +99,7 @@ def _dot_general(s: Site, x: Value, y: Value) -> Value:
     own = {xs[d] for d in x.axes} | {ys[d] for d in y.axes}
     out = tuple([k for k in range(len(shape)) if k in own])
     summed = tuple([k for k, _, _ in sums if k in own])
-    atom = contracted(s.b, x, tuple(xs), y, tuple(ys), out, summed, elem)
+    atom = _product(s.b, _what_is_there(x, xs), _what_is_there(y, ys), out, summed, elem)
     made = Value(atom, out, shape)
     if repeated := [x.shape[p] for k, p, _ in sums if k not in own]:
         times = s.b.convert(elem, s.b.size_mul(repeated))

@@ -23,13 +23,14 @@ Equal values are found by their numbers: operations of equal numbers, elements o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeAlias
 
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
+from futad.core.compared import Compared
 from futad.core.ir import Lambda, Stm
 from futad.core.operator import divisor
 from futad.core.scalarops import OPS
@@ -45,6 +46,10 @@ LEGAL = Legality("element-cut", "a map computes again what another one stored fo
 UNWRITTEN = LEGAL.condition("not overwritten", "what the map reads was overwritten since the other one read or made it")
 SAME_PLACE = LEGAL.condition("same place", "the element read is that of another iteration")
 FAILS_NOT = LEGAL.condition("fails not", "a failure is reported at another place, or not at all")
+SAME_BITS = LEGAL.condition(
+    "equal to what is computed again",
+    "an extremum is compared with an element that has other bits than the one it was chosen from: its place is lost",
+)
 
 Coords: TypeAlias = tuple[Atom, ...]
 """The widths of a nest's levels, outermost first: the place of an element is an iteration of each."""
@@ -52,14 +57,14 @@ Coords: TypeAlias = tuple[Atom, ...]
 
 def element_cut(lam: Lambda, policy: Policy) -> Lambda:
     """A function's body with what maps hand to one another chosen anew."""
-    return _scope(lam, aliases(lam), policy)
+    return _scope(lam, aliases(lam), Compared(lam), policy)
 
 
-def _scope(lam: Lambda, alias: Aliases, policy: Policy) -> Lambda:
+def _scope(lam: Lambda, alias: Aliases, compared: Compared, policy: Policy) -> Lambda:
     """The scope and those in it."""
     uses: Counter[Atom] = Counter(lam.result)
     uses.update([v for s in lam.stms for v in ir.stm_free(s)])
-    cut = _Cut(alias, policy, uses)
+    cut = _Cut(alias, compared, policy, uses)
     stms = cut.statements(lam.stms)
     if all(a is b for a, b in zip(stms, lam.stms, strict=True)):
         return lam
@@ -118,8 +123,8 @@ class _Body:
 class _Cut:
     """One scope; `uses`: by how many statements of it."""
 
-    def __init__(self, alias: Aliases, policy: Policy, uses: Counter[Atom]) -> None:
-        self.alias, self.policy, self.uses = alias, policy, uses
+    def __init__(self, alias: Aliases, compared: Compared, policy: Policy, uses: Counter[Atom]) -> None:
+        self.alias, self.compared, self.policy, self.uses = alias, compared, policy, uses
         self.loads, self.stores = policy.target.load, policy.target.store
         self.table = Table()
         self.types: dict[int, Type] = {}
@@ -139,7 +144,7 @@ class _Cut:
                 stms.append(s)
                 continue
             within = self.policy.within(e, isinstance(e, ir.Loop))
-            s = ir.map_scopes(s, partial(_scope, alias=self.alias, policy=within))
+            s = ir.map_scopes(s, partial(_scope, alias=self.alias, compared=self.compared, policy=within))
             stms.append(s)
             if isinstance(s.exp, ir.Mapping):
                 lambdas = self.lambdas(stms, known, False)
@@ -314,6 +319,9 @@ class _Cut:
         own = {body.numbers[v] for s in body.lam.stms if isinstance(s.exp, ir.Op) for v in s.pat}
         others = [s for s in body.lam.stms if not isinstance(s.exp, ir.Op)]
         bound = {body.numbers[v] for s in others for v in s.pat if v in body.numbers}
+        # What is compared stays as it is, loaded or computed.
+        loaded = self.differing(body, body.lam.params)
+        computed = self.differing(body, [v for s in body.lam.stms for v in s.pat])
         todo = [body.numbers[a] for a in self.needed(body) if a in body.numbers]
         for n in todo:
             graph.edge(source, ("have", n), INFINITE)
@@ -327,7 +335,9 @@ class _Cut:
             price = self.load(n, body, known, new)
             if n in bound:
                 price = 0
-            operation = kind == "op" and (n in own or self.repeatable(n))
+            operation = kind == "op" and (n in own or self.repeatable(n)) and n not in loaded
+            if n in computed and n in own:
+                price = INFINITE
             if not operation:
                 graph.edge(("have", n), sink, price)
                 continue
@@ -338,6 +348,11 @@ class _Cut:
                 todo.append(k)
         price, side = graph.side(source, sink)
         return price, [n for n in seen if ("have", n) in side and ("compute", n) not in side]
+
+    def differing(self, body: _Body, variables: Iterable[Var]) -> set[int]:
+        """The numbers of those that are compared and have other bits where they are computed again."""
+        scalars = [v for v in variables if v in body.numbers]
+        return {body.numbers[v] for v in scalars if not SAME_BITS(not self.compared.differs(v))}
 
     def repeatable(self, n: int) -> bool:
         """Whether the operation may be done once more, or elsewhere."""

@@ -42,6 +42,10 @@ LEGAL = Legality(
     "a return sweep reads the folds of rows that the forward sweep saves for it",
     worth="the gradients of textbook/sinkhorn.fut and hmc.fut in 0.7 and 0.8 of the time; also in hmm and kalman there",
 )
+SAME_BITS = LEGAL.condition(
+    "equal to what is computed again",
+    "an extremum is compared with the elements, which have other bits than those it was chosen from: its place is lost",
+)
 SAME_ROWS = LEGAL.condition("as many rows", "the return sweep's map has other rows than the one whose folds are saved")
 
 
@@ -61,9 +65,11 @@ def folds(pair: Sweeps, policy: Policy) -> bool:
         return False
     made: dict[int, _Fold] = {}
     for k, s in enumerate(pair.f.body.stms):
-        made |= {n: fold for n, fold in _made_of_folds(policy, pair.forward, k, s) if n not in made}
+        if type(s.exp) is ir.Map:  # what the scope of accumulators makes stays in it
+            made |= {n: fold for n, fold in _made_of_folds(policy, pair.forward, k, s) if n not in made}
     back = [fold for k, s in enumerate(pair.r.body.stms) for fold in _made_of_folds(policy, pair.back, k, s)]
     pairs = {w.var: (n, made[n], w) for n, w in back if n in made and _matches(pair, made[n], w)}
+    pairs = {v: found for v, found in pairs.items() if SAME_BITS(not pair.compared.origins_differ(v))}
     pairs = {v: (n, there, w) for v, (n, there, w) in pairs.items() if _fits(pair, policy, there, policy.dear)}
     needed = _needed(pair.r.body, pairs.keys())
     final: dict[int, Var] = {}
@@ -165,9 +171,9 @@ def _arrays_like(t: ArrayType, types: Sequence[Type]) -> int:
 
 
 def _folds(policy: Policy, lam: Lambda) -> list[Var]:
-    """The folds of a scope, and what is dear in it, as far as they are scalars."""
-    found = [s.pat[0] for s in lam.stms if type(s.exp) is ir.Reduce or policy.costly(s.exp)]
-    return [v for v in found if type(v.type) is Prim]
+    """The folds of a scope, and what is dear in it, as far as they are scalars and nothing else is made beside them."""
+    found = [s.pat for s in lam.stms if type(s.exp) is ir.Reduce or policy.costly(s.exp)]
+    return [pat[0] for pat in found if len(pat) == 1 and type(pat[0].type) is Prim]
 
 
 def _maps(s: Stm) -> list[Lambda]:

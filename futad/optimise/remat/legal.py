@@ -20,6 +20,9 @@ CARRIED = LEGAL.condition("history carried on", "the array left at the end is no
 OUTSIDE = LEGAL.condition("sizes known outside", "the memory for all iterations is had before the loop")
 FAILS_NOT = LEGAL.condition("fails not", "a check of the forward sweep's loop would be gone")
 SAME = LEGAL.condition("same results", "the forward sweep would go on with other values")
+SAME_BITS = LEGAL.condition(
+    "equal to what is computed again", "a value is compared with what it was chosen from, which has other bits by then"
+)
 SAVING = LEGAL.condition("other variables save", "what the loop of the return sweep computes besides would be lost")
 EACH_ROW = LEGAL.condition("each row saved", "rows that the loop does not save are not what they were before it")
 SAVES_ALONE = LEGAL.condition("saves alone", "another use of what is saved would read other memory")

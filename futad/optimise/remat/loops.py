@@ -24,6 +24,7 @@ from futad.optimise.remat.legal import (
     KNOWN,
     OWN_OVERWRITTEN,
     SAME,
+    SAME_BITS,
     SAVES_ALONE,
     SAVING,
     THERE,
@@ -148,6 +149,8 @@ def _save_loop(pair: Sweeps, m: _Match) -> bool:
     if rest is None:
         return False
     wanted = _wanted(pair, m)
+    if not SAME_BITS(not any(pair.compared.origins_differ(again.pat[q]) for q in wanted)):
+        return False
     final: dict[int, Var] = {}
     for q in wanted:
         if q in m.saving:
@@ -173,7 +176,8 @@ def _save_loop(pair: Sweeps, m: _Match) -> bool:
         stms[at] = Stm((new,), ir.Update(p, (pair.at, *e.index), e.value, None))
         results.append(new)
     gone = {copy.params[q + 1] for q in m.saving if q not in filled}
-    stms = [s for s in stms if not gone & ir.stm_free(s).keys()] + besides
+    # What is besides overwrites nothing of the others, which may overwrite what it reads.
+    stms = besides + [s for s in stms if not gone & ir.stm_free(s).keys()]
     inits = (*first.inits, *[now for _, now, _, _ in filled.values()])
     pat = (*old.pat, *[then for _, _, then, _ in filled.values()])
     body = Lambda((copy.params[0], *params), tuple(stms), tuple(results))

@@ -7,9 +7,11 @@ numbers (`optimise/values.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from futad.core import ir
 from futad.core.alias import Aliases, consumed_roots
+from futad.core.compared import Compared
 from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ZERO, ArrayType, Atom, Const, Type, Var, array_of, elem_of, shape_of
 from futad.optimise.remat.legal import AT_ITERATION, CARRIED, LAST_FIRST, OUTSIDE, READ_ONLY, SAME_ITERATIONS
@@ -113,6 +115,11 @@ class Sweeps:
         others = [s.exp for k, s in enumerate(self.r.body.stms) if k != at]
         consumed = v in self.r.body.result or any(root in consumed_roots(e, self.alias) for e in others)
         return [self.row(row, final), Stm((v,), ir.Alias(row) if READ_ONLY(not consumed) else ir.Copy(row))]
+
+    @cached_property
+    def compared(self) -> Compared:
+        """What the return sweep compares with what it was chosen from."""
+        return Compared(self.r.body)
 
     def outside(self, t: Type) -> bool:
         """Whether the sizes are none that an iteration computes."""

@@ -190,10 +190,10 @@ def _without(stm: Stm, e: ir.For, k: int) -> list[Stm]:
 
 
 @rule(ir.For, changes=KEPT_NOT)
-def hot_turn(stm: Stm, ctx: Context) -> Result:
+def hot_iteration(stm: Stm, ctx: Context) -> Result:
     """`loop s = a for j < n do if j == k then f j s else s` -> `if 0 <= k && k < n then f k a else a`.
 
-    Every variable is left as it is but for one turn.
+    Every variable is left as it is but for one iteration.
     """
     e: Any = stm.exp
     i, *params = e.body.params
@@ -231,6 +231,6 @@ def hot_turn(stm: Stm, ctx: Context) -> Result:
     return [*out.stms, *[Stm((v,), ir.Alias(x)) for v, x in zip(stm.pat, values, strict=True)]]
 
 
-HOT_SUMS = (hot_sum, hot_loop, hot_turn)
+HOT_SUMS = (hot_sum, hot_loop, hot_iteration)
 
 __all__ = ["HOT_SUMS", "KEPT_NOT", "added_to", "iterations"]

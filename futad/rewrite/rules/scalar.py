@@ -266,6 +266,24 @@ def conversion(stm: Stm, ctx: Context) -> Result:
     return None
 
 
+@op_rule("eq", "ne", "lt", "le")
+def compared_bool(stm: Stm, ctx: Context) -> Result:
+    """`to_i32 b <= 0` -> `not b`, `to_i32 b == 1` -> `b`, `to_f64 b < 2` -> `true`: of 0 and 1 all is known."""
+    e: Any = stm.exp
+    for k, x in enumerate(e.args):
+        inner = op_of(ctx, x)
+        if inner is None or not inner.op.startswith("to_") or prim_of(inner.args[0]) is not BOOL:
+            continue
+        args = [[Const(prim_of(x), v) if i == k else a for i, a in enumerate(e.args)] for v in (0, 1)]
+        no, yes = [folded(e.op, tuple(of)) for of in args]
+        if no is None or yes is None:
+            return None
+        if no.value == yes.value:
+            return alias(stm, yes)
+        return alias(stm, inner.args[0]) if yes.value else becomes(stm, "not", inner.args[0])
+    return None
+
+
 _HUGE = (1 << 63) - 2  # numbers of elements are compared with it where they might be too many
 
 
@@ -333,8 +351,8 @@ def fma_unit(stm: Stm, ctx: Context) -> Result:
 
 
 SCALAR_RULES = (
-    fold, unit, absorb, right_unit, same, involution, signs, collect, solved, choose, conversion, decided,
-    divides, fma_unit,
+    fold, unit, absorb, right_unit, same, involution, signs, collect, solved, choose, conversion, compared_bool,
+    decided, divides, fma_unit,
 )  # fmt: skip
 
 __all__ = ["SCALAR_RULES", "Var", "alias", "becomes", "one", "op_of"]

@@ -13,6 +13,7 @@ from typing import Any
 from futad.core import ir
 from futad.core.types import I64, ZERO, Atom, Const, Var
 from futad.errors import InternalError, Span, UnsupportedError
+from futad.registry import registering
 from futad.source import ast
 from futad.source.lower.free import Facts
 from futad.source.lower.scope import Scope
@@ -23,17 +24,7 @@ TypeAt = tuple[SType, Frame]
 
 Handler = Callable[["Lowerer", Any, Frame], Value]
 HANDLERS: dict[type, Handler] = {}
-
-
-def handles(*classes: type) -> Callable[[Handler], Handler]:
-    """Register the lowering of expression classes."""
-
-    def register(f: Handler) -> Handler:
-        for c in classes:
-            HANDLERS[c] = f
-        return f
-
-    return register
+handles = registering(HANDLERS)  # the lowering of classes of expressions
 
 
 #: by name (and a place for the error that there is none): how many arguments an intrinsic takes, and its lowering

@@ -19,7 +19,7 @@ from futad.testing.fuzz.workers import Pool
 
 BATCH = 14  # programs in one file
 # Of how many files in a hundred: a program of `multicore` takes the C compiler four times as long.
-SHARES = {"c": 65, "emulated": 30, "multicore": 5, "interp": 1, "cuda": 30}
+SHARES = {"c": 65, "emulated": 30, "multicore": 5, "interp": 1, "cuda": 30, "passes": 1}
 
 OFTEN = {"inplace": 5}  # kinds that are many kinds of program
 
@@ -52,7 +52,8 @@ def parser() -> argparse.ArgumentParser:
         prog="python -m futad.testing.fuzz",
         description="Random programs against the compiler: values and derivatives on compiled backends must be the "
         "interpreter's, derivatives those by dual numbers, reverse mode must agree with forward mode, and smooth "
-        "programs with central differences.  Backend 'interp' compares derivatives alone.",
+        "programs with central differences.  Backend 'interp' compares derivatives alone, "
+        "'passes' checks the IR after each pass and compiles no C.",
         epilog=f"Kinds: all (the default), skeletons, {', '.join(KINDS)}.",
     )
     p.add_argument("--seconds", type=float, default=60, help="for how long (default 60)")

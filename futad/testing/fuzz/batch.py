@@ -16,6 +16,7 @@ import numpy as np
 
 from futad import checks
 from futad.api.program import Program
+from futad.core.interp import Interpreter
 from futad.errors import AssertionFailed, CheckFailure, Error, InternalError
 from futad.testing.fuzz import budgets, oracle
 from futad.testing.fuzz.cases import SECOND, Case, Inputs, case, head, inputs, modes_of, ties
@@ -24,6 +25,8 @@ from futad.testing.fuzz.shrink import shrunk, wrong_like
 # What the interpreter runs: derivatives expanded, nothing moved or fused.
 PLAIN = ("inline", "asserts", "invert", "ad")
 CALLS = 2  # inputs that each program is called with
+PASSES = "passes"  # in place of a backend: the passes of these targets; the interpreter runs what those of C make
+THROUGH = ("multicore", "cuda", "c")
 
 
 @dataclass(slots=True)
@@ -143,10 +146,10 @@ class Compiled:
     """The entries of some programs on one backend, and by the interpreter; for `interp` these are the same."""
 
     def __init__(self, cases: Sequence[Case], backend: str, check: bool = True) -> None:
-        from futad.core.interp import Interpreter
         from futad.core.ir import Program as Core
         from futad.pipeline import compile_program
         from futad.source import compile_text
+        from futad.target import TARGETS
 
         text = head(cases[0].kind, cases[0].elem) + "".join(c.source(str(k)) for k, c in enumerate(cases))
         core = compile_text(text, "fuzz.fut")
@@ -154,7 +157,12 @@ class Compiled:
         funs = {k: f for k, f in core.funs.items() if f.entry is None or f.entry.name in chosen}
         self.text = text
         self.program: Program | None = None
-        if backend != "interp":
+        self.made: Interpreter | None = None
+        if backend == PASSES:
+            for name in THROUGH:
+                made = compile_program(Core(funs, core.name), target=TARGETS[name], check=True)
+            self.made = Interpreter(made)
+        elif backend != "interp":
             self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
             self.program.executor()
         wanted = {f"{m}{k}" for k, c in enumerate(cases) for m in c.reference}
@@ -167,17 +175,17 @@ class Compiled:
 
     def call(self, entry: str, args: Sequence[Any]) -> list[Any]:
         if self.program is None:
-            return self.reference(entry, args)
+            return self.reference(entry, args, self.made)
         return self.program.entries[entry].call_leaves([_copy(a) for a in args])
 
     def by_duals(self, entry: str, args: Sequence[Any]) -> list[Any]:
         """The result by dual numbers, which no pass and no rule of `futad/ad/` had a part in."""
         return self.dual.entries[entry].call_leaves([_copy(a) for a in args])
 
-    def reference(self, entry: str, args: Sequence[Any]) -> list[Any]:
+    def reference(self, entry: str, args: Sequence[Any], by: Interpreter | None = None) -> list[Any]:
         f = self.functions[entry]
         flat = f.signature.bind([_copy(a) for a in args])
-        return f.signature.visible(self.plain.run(f.symbol, flat))
+        return f.signature.visible((by or self.plain).run(f.symbol, flat))
 
 
 def _copy(a: Any) -> Any:
@@ -238,7 +246,8 @@ def _wrong(
             said = oracle.equal(got, want[m], kind) or oracle.same(got, again)
             if said:
                 yield m, "mismatch", f"against the interpreter: {said}"
-    yield from _relations(made, c, tag, given, number, want)
+    if backend != PASSES:
+        yield from _relations(made, c, tag, given, number, want)
 
 
 def _relations(
@@ -302,7 +311,6 @@ def _shrink(f: Finding, c: Case, seconds: float) -> None:
 
 def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     """After which pass the interpreter no longer computes what it did: else it is the lowering or what follows it."""
-    from futad.core.interp import Interpreter
     from futad.core.ir import Program as Core
     from futad.pipeline import Trace, compile_program
     from futad.source import compile_text
@@ -321,7 +329,7 @@ def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     stages: list[tuple[str, Core]] = []
     trace = Trace(after=lambda name, p: stages.append((name, p)))
     try:
-        compile_program(core, trace=trace, target=target_of(backend))
+        compile_program(core, trace=trace, target=target_of("c" if backend == PASSES else backend))
         names = [name for name, _ in stages]
         for name, p in stages[names.index("ad") if "ad" in names else 0 :]:
             if oracle.equal(values(p), want, "f8" if c.elem == "f64" else "f4"):

@@ -377,9 +377,10 @@ class Gen(Base):
                                              f"with_vjp_tape (\\x -> (x, t.sin x)) (\\(x, dy) -> t.cos x * dy) ({x})"]))  # fmt: skip
         kd = self.c("vw")
         a = self.arr(e, kd)
-        return self.bind(e, kd, self.c([
+        exp = self.c([
             f"with_vjp_tape (\\xs -> (xs, map t.sin xs)) (\\(xs, ds) -> map2 (\\x d -> t.cos x * d) xs ds) {a}",
-            f"map (\\x -> with_vjp_tape (\\x -> (x, t.sin x)) (\\(x, dy) -> t.cos x * dy) x) {a}"]))  # fmt: skip
+            f"map (\\x -> with_vjp_tape (\\x -> (x, t.sin x)) (\\(x, dy) -> t.cos x * dy) x) {a}"])  # fmt: skip
+        return self.bind(e, kd, exp, fresh=exp.startswith("map"))  # what a function returns may be its argument
 
     def st_update(self, e: Env, depth: int) -> str:
         kd = self.c("vwm")

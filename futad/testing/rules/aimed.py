@@ -207,11 +207,11 @@ class Aim(Parts):
             start = Const(BOOL, False) if self.chance(0.5) else self.atom(BOOL)
             count = self.atom(I64) if self.chance(0.3) else ZERO
 
-            def turn(going: Var, k: Var, *params: Var) -> list[Atom]:
+            def iteration(going: Var, k: Var, *params: Var) -> list[Atom]:
                 nxt = self.op("add", k, ONE)
                 return [self.op("lt", nxt, i64(3)), nxt, *following(params)]
 
-            lam = self.scope([BOOL, I64, *types], turn)
+            lam = self.scope([BOOL, I64, *types], iteration)
             self.pool += self.b.emit(ir.While((start, count, *inits), lam), "w", types=[BOOL, I64, *types])[1:]
             return
         bound = self.some([ZERO, ONE, i64(-1), i64(3), self.size(), self.size()])
@@ -345,7 +345,7 @@ class Aim(Parts):
         last = self.op("sub", bound, ONE)
         xs = self.atom(array_of(t, n))
 
-        def turn(i: Var, a: Var, s: Var) -> list[Atom]:
+        def iteration(i: Var, a: Var, s: Var) -> list[Atom]:
             at = self.some([i, i, self.op("sub", last, i), self.op("mod", self.atom(I64), n)])
             read = at if self.chance(0.85) else i
             old = self.b.let(ir.At(a, (read,), None), "old")
@@ -354,7 +354,7 @@ class Aim(Parts):
             after = self.b.let(ir.Update(a, (at,), new, None), "after")
             return [after if self.chance(0.9) else a, self.some([s, new, self.atom(t), self.op("add", s, ONE_F)])]
 
-        lam = self.scope([I64, zeros.type, t], turn)
+        lam = self.scope([I64, zeros.type, t], iteration)
         self.pool += self.b.emit(ir.For(bound, (zeros, self.atom(t)), lam), "l", types=[zeros.type, t])
 
     def head_count(self) -> None:
@@ -362,12 +362,12 @@ class Aim(Parts):
         t = I64
         steps = self.some([ZERO, ONE, i64(3), self.size(), self.size()])
 
-        def turn(_i: Var, k: Var, s: Var) -> list[Atom]:
+        def iteration(_i: Var, k: Var, s: Var) -> list[Atom]:
             step = self.const(t) if self.chance(0.8) else self.atom(t)
             after = self.op(self.some(["add", "sub"]), self.some([k, k, k, s]), step)
             return [after, self.op("add", s, self.some([k, self.atom(t)]))]
 
-        lam = self.scope([I64, t, t], turn)
+        lam = self.scope([I64, t, t], iteration)
         self.pool += self.b.emit(ir.For(steps, (self.atom(t), self.atom(t)), lam), "l", types=[t, t])
 
     def around(self, f: Callable[[], None]) -> None:

@@ -218,7 +218,7 @@ class HotAim(Aim):
 
         self.let(ir.For(n, (first,), self.scope([I64, first.type], iteration)), "l")
 
-    def hot_turn(self, n: Atom, t: Prim) -> None:
+    def hot_iteration(self, n: Atom, t: Prim) -> None:
         inits = [self.start(t) for _ in range(self.rng.randint(1, 2))]
 
         def iteration(j: Var, *params: Var) -> list[Atom]:

@@ -49,7 +49,7 @@ entry fewer [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
     in map2 (\g e -> g * e) g es
   in (y, g)
 
--- The first turn's value is saved last.
+-- The first iteration's value is saved last.
 entry backwards [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
   let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
@@ -81,7 +81,7 @@ entry other [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
     in map2 (\g e -> g * e) g es
   in (y, g)
 
--- What the return sweep's loop makes beside is read in its next turn.
+-- What the return sweep's loop makes beside is read in its next iteration.
 entry beside [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
   let (y, hs) = #[forward_sweep(1)] loop (x, hs) = (copy x, replicate n (replicate m 0)) for t < n do
@@ -130,7 +130,7 @@ entry backward_only [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
     in map2 (\g e -> g * e) g es
   in (y, g)
 
--- What the return sweep's loop reads besides, the turn has overwritten before its own loop.
+-- What the return sweep's loop reads besides, the iteration has overwritten before its own loop.
 entry overwritten [n][m] (ws: [n][m]f64) (x: [m]f64) (g: [m]f64) =
   let last = n - 1
   let (y, z, hs, ks) = #[forward_sweep(1)] loop (x, z, hs, ks) =

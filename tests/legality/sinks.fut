@@ -1,4 +1,4 @@
--- What the delay of updates must not do: an entry for each condition.
+-- What sinking updates must not do: an entry for each condition.
 
 -- Rows of the array itself change places.
 entry swapped [m] (a: *[3][2][m]f64) : [3][2][m]f64 = a with [0] = [copy a[0, 1], a[0, 0]]
@@ -41,7 +41,7 @@ entry parts [m] (a: *[2][m]f64) (v: [m]f64) : [2][m]f64 =
   in a
 
 -- The row that is read is the one that waits in one iteration, and another one in the rest.
-entry row_of_one_turn [n] [m] (a: *[n][m]f64) (v: [m]f64) : [n][m]f64 =
+entry row_of_one_iteration [n] [m] (a: *[n][m]f64) (v: [m]f64) : [n][m]f64 =
   loop a for i < n do
     let a[i] = v
     let a[n - 1 - i] = map2 (*) a[n - 1 - i] v
