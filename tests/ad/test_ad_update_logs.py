@@ -163,7 +163,7 @@ NEGATIVE = """
 entry loss [n] (k: i64) (m: i64) (xs: [n]f64) : f64 =
   f64.sum (loop xs = copy xs for i < k do
     if m > 0 then xs with [0:m] = map (\\x -> f64.sin (x * xs[i % n])) xs[0:m]
-    else loop xs for j < m + 5 do xs with [j % n] = xs[j % n] * xs[i % n])
+    else loop xs for j < m + 4 do xs with [j % n] = xs[j % n] * xs[i % n])
 """
 
 
