@@ -124,6 +124,14 @@ def test_second_derivatives(name: str) -> None:
     np.testing.assert_allclose(found, differences, rtol=1e-4, atol=1e-4)
 
 
+def test_elements_that_only_branches_read_are_not_added_up() -> None:
+    """The first derivative saves bounds where a branch is taken; the second one's memory is not had by the others."""
+    x, v = argument("data", 5), np.random.default_rng(8).normal(size=(5, 5))
+    interp = futad.compile(program("data", second=True), backend="interp")
+    dual = futad.hvp(interp.value, (x,), (v,), method="dual")[0]
+    np.testing.assert_allclose(interp.second(x, v), dual, rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lu", "cholesky", "heap"])
 def test_work_grows_as_the_value_does(name: str) -> None:

@@ -40,6 +40,7 @@ COMPUTABLE = LEGAL.condition("index computed again", "the index is not known in 
 CONDITION_COMPUTABLE = LEGAL.condition("condition computed again", "the branch is not known in the return sweep")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory for what is overwritten is had before the loop")
 COUNTABLE = LEGAL.condition("sizes computed before", "how much is overwritten follows from what the iterations compute")
+WRITTEN = LEGAL.condition("elements written", "nobody may have written an element that a branch not taken would read")
 FAILS_NOT = LEGAL.condition("counted without failing", "a division fails for an iteration that does not compute it")
 
 
@@ -155,17 +156,18 @@ class Finder:
             self.counts[bound] = self.before.op("max", bound, ZERO, hint="iterations")
         return self.counts[bound]
 
-    def enter(self, lam: ir.Lambda) -> None:
+    def enter(self, lam: ir.Lambda, always: bool = True) -> None:
+        """Note a scope; `always`: whether each iteration of the loops around does it."""
         self.bound.update(lam.params)
         for s in lam.stms:
             self.bound.update(s.pat)
             if isinstance(s.exp, ir.Op):
                 self.defs[s.pat[0]] = s.exp
-            elif isinstance(s.exp, ir.At) and isinstance(s.pat[0].type, Prim):
+            elif isinstance(s.exp, ir.At) and isinstance(s.pat[0].type, Prim) and WRITTEN(always):
                 index = tuple([i for i in s.exp.index if not isinstance(i, Range)])
                 self.reads[s.pat[0]] = s.exp.array, index
             for inner in s.exp.lambdas():
-                self.enter(inner)
+                self.enter(inner, always and not isinstance(s.exp, ir.If | ir.While))
 
     def fixed(self, atoms: Sequence[Atom]) -> bool:
         """Whether the atoms are known outside the loop."""
