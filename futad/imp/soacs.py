@@ -223,9 +223,11 @@ class SoacLoop:
         lo.out.pop()
         # All iterations read and write the arrays, one after the other unless they only add to them.
         asked = lo.nest(self.stm)
-        before = lo.before if lo.nests - lo.parts == 1 else None
-        made = scheduled(MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked, before))
-        if before is None:
+        outermost = lo.nests - lo.parts == 1
+        made = scheduled(
+            MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked, lo.before, outermost)
+        )
+        if not outermost:
             lo.before[made[0]] = made, loop
         lo.out += made
 

@@ -12,7 +12,7 @@ order or with other numbers.  Each is as legal or not as ever: what is asked for
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from futad.core.types import I64
 from futad.errors import UsageError
@@ -47,8 +47,8 @@ class MapLoop:
 
     Its iterations can run in any order but for additions to memory, folds of scalars, and what they do to the arrays
     that it `folds` into (pointers).  `name` makes names of variables; `elements`: where an iteration, by its variable,
-    puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.  `before`: of
-    an outermost one, the loops inside as they were.
+    puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.  `before`:
+    the loops inside as they were.  `outermost`: whether there is no nest around it.
     """
 
     loop: ir.For
@@ -57,7 +57,8 @@ class MapLoop:
     elements: Callable[[str], Set[tuple[str, Expr]]]
     folds: Set[str] = frozenset()
     nest: Nest | None = None
-    before: Before | None = None
+    before: Before = field(default_factory=dict)
+    outermost: bool = True
 
     def asked(self, name: str) -> tuple[int, ...] | None:
         """The numbers with which a transformation is asked for; None if it is not."""
@@ -124,9 +125,7 @@ def _first(m: MapLoop, nest: Nest, schedules: Sequence[Schedule]) -> list[Stmt] 
 def _why_not(m: MapLoop, s: Schedule) -> str:
     if s.when(m):
         return "it is not of the form that this is for, or would not gain"
-    if s.when is _outermost and m.before is None:
-        return "it is inside another nest"
-    if s.when is _inside and m.before is not None:
+    if s.when is _inside and m.outermost:
         return "it is not inside another nest"
     if m.folds:
         return "its iterations continue a fold of arrays, one after the other"
@@ -190,21 +189,22 @@ def _outer_lanes(m: MapLoop) -> bool:
 
 
 def _inside(m: MapLoop) -> bool:
-    return m.before is None and m.target.jams
+    return not m.outermost and m.target.jams
 
 
-def _outermost(m: MapLoop) -> bool:
-    return m.before is not None and m.target.jams and _outer_lanes(m)
+def _jams_in_lanes(m: MapLoop) -> bool:
+    return m.target.jams and _outer_lanes(m)
 
 
 # --- what -----------------------------------------------------------------------------------------------------
 
 
 def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
-    assert m.before is not None
     with asking():  # why it is not in lanes anyway
         if across(m.loop, m.target.reassociates) or _outer_vectorise(m, then):
             return None
+    if not m.outermost and any(_loops(s.body) for s in statements(m.loop.body) if isinstance(s, ir.For)):
+        return refused("it is inside another nest, and has nests inside")
     if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
         return refused("loops inside are written out")
     *checks, loop = split_checks(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
@@ -316,7 +316,7 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 SCHEDULES = [
     Schedule("inner-loops-written-out", _outer_lanes, _written_inside),
-    Schedule("short-inner-loops", _outermost, _short_loops),
+    Schedule("short-inner-loops", _jams_in_lanes, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
     Schedule("guarded-reads", _jams, _guarded),
     Schedule("checks-first", _jams, _checks_first),

@@ -4,7 +4,8 @@
 
 Loops inside that carry nothing run in vector lanes by themselves.  Where they are short (the features of a sample, the
 components of a mixture, classes), they leave most of a vector empty, and the map is what fills the lanes, as in
-`outer_vectorise.py`.  Checks, such as whether a label is a class, are made before, if no loop inside decides them.
+`outer_vectorise.py`.  In nests that is the outermost map, or else the one around the innermost loops (the cells of a
+lattice).  Checks, such as whether a label is a class, are made before, if no loop inside decides them.
 
 How long the loops are is known when the program runs: so there are both loops, the second of which begins where the
 first one ended, or if that does not run, with the first iteration.
