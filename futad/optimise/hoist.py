@@ -65,9 +65,10 @@ class _Hoister:
         return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
     def declare(self, variables: tuple[Var, ...]) -> None:
-        sizes = self.ranges.sizes
         for v in variables:
-            sizes.update(s for s in shape_of(v.type) if type(s) is Var)
+            for s in shape_of(v.type):
+                if type(s) is Var:
+                    self.ranges.size(s)
 
     def nested(self, stm: Stm) -> tuple[Stm, list[Stm]]:
         """The statement with its scopes rewritten, and the statements that leave them."""
@@ -169,7 +170,7 @@ class _Hoister:
                 return index_in_range(self.ranges, shape_of(e.array.type), e.index)
             case ir.Iota():
                 return self.ranges.nonneg(e.count)
-            case ir.Replicate() | ir.Scratch():
+            case ir.Replicate() | ir.Scratch() | ir.Reshape():
                 return all(self.ranges.nonneg(s) for s in e.shape)
         if e.fails:
             return False

@@ -8,43 +8,81 @@ iteration, added to that of `a` as a whole; outside, the map's contributions go 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import Prim, Var
+from futad.core.types import Prim, Var, shape_of
 from futad.legality import Legality
+from futad.rewrite.ranges import Ranges
 
 LEGAL = Legality("views", "views of arrays from outside move out of maps and loops")
 CONSTANT = LEGAL.condition("not overwritten", "an array that an iteration overwrites is to be new in each")
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
+SIZES = LEGAL.condition("sizes known", "before a loop that is not run an array of negative size is an error")
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
 
 
 def hoist_views(program: Program) -> Program:
     """Move views, index arrays and products of sizes out of every map and loop that they do not depend on."""
-    return ir.map_bodies(program, _scope)
+    return ir.map_bodies(program, lambda lam: _scope(lam, Ranges({})))
 
 
-def _scope(lam: Lambda) -> Lambda:
+def _scope(lam: Lambda, ranges: Ranges) -> Lambda:
+    mark = ranges.mark()
+    _declare(ranges, lam.params)
     out: list[Stm] = []
     for s in lam.stms:
-        s = ir.map_scopes(s, _scope)
+        s = ir.map_scopes(s, lambda inner: _scope(inner, ranges))
         if type(s.exp) is ir.Map or type(s.exp) is ir.For:
-            before, exp = invariant_views(s.exp)
+            before, exp = invariant_views(s.exp, ranges)
+            for x in before:
+                _define(ranges, x)
             if before:
                 out += before
                 s = Stm(s.pat, exp, s.attrs)
+        _define(ranges, s)
         out.append(s)
+    ranges.release(mark)
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
 
-def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
-    """The statements of a map's or loop's body that can go before it, and the map or loop without them."""
+def _declare(ranges: Ranges, variables: Iterable[Var]) -> None:
+    for v in variables:
+        for n in shape_of(v.type):
+            if type(n) is Var:
+                ranges.size(n)
+
+
+def _define(ranges: Ranges, s: Stm) -> None:
+    _declare(ranges, s.pat)
+    if len(s.pat) == 1:
+        ranges.defs[s.pat[0]] = s.exp
+
+
+def invariant_views(e: Repeated, known: Ranges | None = None) -> tuple[list[Stm], Repeated]:
+    """The statements of a map's or loop's body that can go before it, and the map or loop without them.
+
+    `known`: about integers before it; those that are sizes of arrays it reads are known anyway.
+    """
     (lam,) = e.lambdas()
+    known = known or Ranges({})
+    mark = known.mark()
+    _declare(known, ir.stm_free(Stm((), e)))
+    out, rest = _parted(lam, e, known)
+    known.release(mark)
+    if not out:
+        return [], e
+    LEGAL.fired()
+    return out, e.rebuild(lambda a: a, lambda _: Lambda(lam.params, tuple(rest), lam.result))
+
+
+def _parted(lam: Lambda, e: ir.Exp, known: Ranges) -> tuple[list[Stm], list[Stm]]:
+    """The statements of the body that can go before the construct, and those that stay."""
     own: set[Var] = set(lam.params)
     for s in lam.stms:
         own.update(s.pat)
@@ -65,15 +103,14 @@ def invariant_views(e: Repeated) -> tuple[list[Stm], Repeated]:
             _is_free(s)
             and INVARIANT(not any(v in own for v in ir.stm_free(s) if v not in s.pat))
             and CONSTANT(constant(s))
+            and SIZES(all(known.nonneg(n) for v in s.pat for n in shape_of(v.type)))
         ):
             out.append(s)
+            _define(known, s)
             own.difference_update(s.pat)
         else:
             rest.append(s)
-    if not out:
-        return [], e
-    LEGAL.fired()
-    return out, e.rebuild(lambda a: a, lambda _: Lambda(lam.params, tuple(rest), lam.result))
+    return out, rest
 
 
 def _is_free(s: Stm) -> bool:

@@ -54,7 +54,6 @@ class Context:
         self.function = ""  # its name, for strategies
         self.eager = False  # what a rule replaces is replaced at once, not when the simplifier comes to it
         self.frames: list[Frame] = []
-        self.new_sizes: list[Var] = []  # of `ranges.sizes`, by when they were found
         self.ranges = Ranges(self.defs)
         self.stats = stats
         self.differentiates = differentiates
@@ -131,9 +130,8 @@ class Context:
                 t = new
             assert isinstance(t, ArrayType | AccType)
             for s in t.shape:
-                if type(s) is Var and s not in ranges.sizes:
-                    ranges.sizes.add(s)
-                    self.new_sizes.append(s)
+                if type(s) is Var:
+                    ranges.size(s)
         self.level[v] = self.depth
         return v
 

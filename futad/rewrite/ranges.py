@@ -77,7 +77,8 @@ class Ranges:
     """Facts about i64 variables in scope.
 
     `sizes` are known >= 0; those `stored` are of arrays in memory, so at most `MOST_SIZE`.  `lower` and `upper`
-    hold inclusive bounds as polynomials, added on entering a scope and removed on leaving it (`mark`, `release`).
+    hold inclusive bounds as polynomials.  What is added in a scope is removed on leaving it (`mark`, `release`), as
+    the scope may never be run: what is a size in it may be negative outside.
     `places`: all sums are known to be places in arrays, so that none has wrapped.
     """
 
@@ -89,7 +90,7 @@ class Ranges:
         self.indices: set[Var] = set()
         self.lower: dict[Var, list[Poly]] = {}
         self.upper: dict[Var, list[Poly]] = {}
-        self._trail: list[list[Poly]] = []
+        self._trail: list[list[Poly] | Var] = []  # bounds, whose last one goes, and sizes
         self._polys: dict[Var, Poly] = {}
         self._passing = False  # what was found last holds only as long as the present facts
 
@@ -100,7 +101,18 @@ class Ranges:
 
     def release(self, mark: int) -> None:
         while len(self._trail) > mark:
-            self._trail.pop().pop()
+            last = self._trail.pop()
+            if type(last) is Var:
+                self.sizes.discard(last)
+                self._polys.clear()  # a sum of it may wrap outside
+            else:
+                last.pop()
+
+    def size(self, v: Var) -> None:
+        """There is an array of this size, so it is not negative."""
+        if v not in self.sizes:
+            self.sizes.add(v)
+            self._trail.append(v)
 
     def _push(self, table: dict[Var, list[Poly]], v: Var, p: Poly) -> None:
         bounds = table.setdefault(v, [])

@@ -219,12 +219,10 @@ class Simplifier:
         ranges = self.ctx.ranges
         new = []
         for lam, holds in ((e.then, True), (e.orelse, False)):
-            mark, known = ranges.mark(), len(self.ctx.new_sizes)
+            mark = ranges.mark()
             ranges.assume(e.cond, holds)
             new.append(self.scope(lam))
             ranges.release(mark)
-            ranges.sizes.difference_update(self.ctx.new_sizes[known:])  # may be negative where there is no such array
-            del self.ctx.new_sizes[known:]
         return e if new[0] is e.then and new[1] is e.orelse else ir.If(e.cond, new[0], new[1])
 
     def loop(self, e: ir.For) -> ir.Exp:

@@ -442,6 +442,7 @@ def in_scope(s: Apply, lam: Lambda, ctx: Any) -> list[Result]:
     known = hasattr(ctx, "defs")
     if known:
         ctx.depth += 1
+        mark = ctx.ranges.mark()
         for p in lam.params:
             ctx.bind(p)
     out: list[Result] = []
@@ -454,6 +455,7 @@ def in_scope(s: Apply, lam: Lambda, ctx: Any) -> list[Result]:
                 if len(bound) == 1:
                     ctx.defs[bound[0]] = x.exp
     if known:
+        ctx.ranges.release(mark)
         ctx.depth -= 1
     return out
 

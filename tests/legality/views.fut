@@ -6,3 +6,11 @@ entry turned [n] (xs: [n]i64): ([3]i64, i64) =
     let t = iota 3
     let t = t with [i % 3] = xs[i]
     in (copy t, s + t[0] + t[1] * t[2])
+
+-- What a loop that is not run would make may have a negative size.
+-- ==
+-- entry: unrun
+-- input { 0i64 -3i64 }
+entry unrun (k: i64) (m: i64): i64 =
+  let s = loop s = 0 for i < k do s + i64.sum (map (+ i) (iota m))
+  in if m < 0 then s - 7 else s + 7

@@ -152,3 +152,35 @@ entry told [n] (xs: [n]f64) (i: i64) : f64 = assert ({condition}) xs[{index}]"""
     for entry in program:
         with pytest.raises(futad.errors.BoundsError):
             program[entry](np.ones(3), given)
+
+
+SIZES_INSIDE = {
+    "for": "loop s = 0 for i < k do s + i64.sum (map (+ i) (iota m))",
+    "while": "(loop (s, i) = (0, 0) while i < k do (s + i64.sum (map (+ i) (iota m)), i + 1)).0",
+    "map": "i64.sum (map (\\i -> i64.product (map (+ i) (iota m))) (iota k))",
+    "reduce": "reduce (\\x y -> x + i64.product (map (+ y) (iota m))) 0 (iota k)",
+    "branch": "if k > 0 then i64.sum (map (+ k) (iota m)) else 0",
+}
+
+
+@pytest.mark.parametrize("scope", SIZES_INSIDE)
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_a_size_in_a_scope_that_is_not_run_may_be_negative(scope: str, backend: str) -> None:
+    source = f"entry f (k: i64) (m: i64): i64 = let s = {SIZES_INSIDE[scope]} in if m < 0 then s - 7 else s + 7"
+    f = futad.compile(source, backend=backend).f
+    assert f(0, -3) == -7
+    assert f(0, 3) == 7
+    with pytest.raises(ExecutionError):
+        f(2, -3)
+
+
+def test_a_sum_with_a_size_in_a_scope_may_wrap_outside() -> None:
+    source = """
+      entry f (k: i64) (m: i64): i64 =
+        let s = loop s = 0 for i < k do s + i64.sum (map (\\j -> if m + 5 > j then i else 2) (iota m))
+        in if m + 5 < 3 then (if m < 0 then s - 7 else s) else s + 7
+    """
+    f = futad.compile(source, backend="interp").f
+    assert f(0, 2**63 - 2) == 0
+    assert f(0, -4) == -7
+    assert f(0, 1) == 7

@@ -102,7 +102,7 @@ class Layout:
 
         The copy is what the IR's rule of consumption asks for: the stack is overwritten while the state is in use.  It
         is no condition of `rerun`: backends copy by themselves what they would overwrite too early, and leave out a
-        copy that nobody needs, so without it results and time are the same, on all of them, and no mutant drops it.
+        copy that nobody needs, so no mutant drops it.
         """
         names = ir.Renamer()
         rows = iter(stack[2:])
