@@ -6,11 +6,12 @@ from typing import Any, TypeVar
 
 from futad.core.types import Prim
 from futad.errors import Span
+from futad.source.ast import AttrText
 
 T = TypeVar("T")
 
 # What is the same in all copies.
-_KEPT = frozenset({Span, Prim, str, int, float, bool, bytes, type(None)})
+_KEPT = frozenset({Span, Prim, AttrText, str, int, float, bool, bytes, type(None)})
 
 
 def fresh(node: T) -> T:

@@ -3,3 +3,4 @@
 entry contracted [n] (xs: [n]f64) (ys: [n]f64): ([n]f64, [n]f64) =
   let f xs ys = let ps = map2 (*) xs ys in f64.maximum (map (+ 0.3) ps) + f64.sum (map (\p -> p * p) ps)
   in vjp (\(xs, ys) -> f xs ys) (xs, ys) 1
+-- at -O3

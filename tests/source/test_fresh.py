@@ -49,3 +49,16 @@ def test_parametric_modules_keep_their_bodies():
     body = "module m (R: real) = { def f (xs: *[][]R.t): *[][]R.t = xs with [0, 1] = R.i64 3 with [1][0] = R.i64 2 }"
     uses = "module a = m f64\nmodule b = m f32\nentry main (xs: *[][]f64) (ys: *[][]f32) = (a.f xs, b.f ys)"
     check_text(f"{body}\n{uses}")
+
+
+def test_texts_in_attributes_are_kept():
+    """A budget in a parametric module, with its memory as text."""
+    from futad.core.budget import ATTRIBUTE
+    from futad.core.ir import statements
+    from futad.source import compile_text
+
+    loop = '#[checkpoint(memory="200kB")] loop x = x for _i < 3 do R.(x * x)'
+    body = f"module m (R: real) = {{ def f (x: R.t): R.t = {loop} }} module a = m f64 entry main (x: f64) = a.f x"
+    core = compile_text(body)
+    attributes = [a for f in core.funs.values() for s in statements(f.body.stms) for a in s.attrs]
+    assert any(a[:2] == (ATTRIBUTE, ("memory", 200000)) for a in attributes)

@@ -132,14 +132,13 @@ class Gen(Base):
     def st_hist(self, e: Env, depth: int) -> str:
         kind, src = self.c("vw"), self.c("vw")
         size, count = ("n" if kind == "v" else "k"), ("n" if src == "v" else "k")
-        is_, a = self.bins(e, size, count), self.arr(e, src)
         k = self.r.randrange(11)
+        d = self.own(e, kind) if k <= 4 and self.p(0.5) else ""  # before what the operator may read is chosen
+        is_, a = self.bins(e, size, count), self.arr(e, src)
         if k <= 4:
             o, z = self.c([("(+)", "0"), ("(*)", "1"), ("t.max", "t.lowest"), ("t.min", "t.highest"), ("(\\a b -> a + b + 0.2 * a * b)", "0"),
                            (f"(\\a b -> a + b + ({self.sx(e, 1)}) * a * b)", "0")])  # fmt: skip
-            if self.p(0.5):
-                d = self.own(e, kind)
-                d = f"(copy {d})" if d == a else d
+            if d:
                 return self.bind(e, kind, f"map small (reduce_by_index {d} {o} {z} {is_} {a})")
             return self.bind(e, kind, f"map (\\z -> if z < low || z > high then 0 else small z) (hist {o} {z} {size} {is_} {a})")
         if k == 5:

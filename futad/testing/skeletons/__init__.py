@@ -9,12 +9,15 @@ import random
 from collections.abc import Callable
 
 from futad.testing.skeletons import (
+    bins,
+    choices,
     dynamic,
     gradients,
     inplace,
     integers,
     learning,
     matrices,
+    nests,
     onehots,
     physics,
     recurrent,
@@ -29,7 +32,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
-    integers, views, gradients,
+    integers, views, gradients, choices, bins, nests,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 
