@@ -107,6 +107,39 @@ def test_functions_of_two_numbers_at_edges() -> None:
     agrees(lambda x, q: lax.zeta(x, q), [x, q], 1e-14)
 
 
+SLOPES: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
+    "logistic": (jax.nn.sigmoid, [-np.inf, -800.0, -100.0, -1.0, 0.0, 3.0, np.inf]),
+    "silu": (jax.nn.silu, [-800.0, -100.0, 0.0, 2.0]),
+    "rem": (lambda x: lax.rem(x, 1.5), [-3.0, 0.0, 1.5, 3.0, 4.0]),
+    "mod": (lambda x: jnp.mod(x, -1.5), [-3.0, -1.0, 0.0, 1.5, 2.0, 3.0]),
+    "rem of the divisor": (lambda y: lax.rem(jnp.full_like(y, -7.5), y), [2.0, -2.0, 1.75, np.inf]),
+    "integer_pow": (lambda x: x**-2 + x**-1, [0.0, -0.0, 2.0, np.inf, -np.inf]),
+    "max and min": (lambda x: (jnp.hypot(x, jnp.full_like(x, 3.0)), jax.nn.celu(x)), [3.0, -3.0, 0.0]),
+    "max and min of two": (lambda x: jnp.maximum(x, 2 * x) * 3 + jnp.minimum(x, 2 * x) * 3, [0.0, 1.0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_slopes_where_a_formula_has_none(name: str) -> None:
+    """Derivatives at ties, at zero, where a power is infinite: those of JAX, or of the limit."""
+    f, places = SLOPES[name]
+
+    def total(x: Any) -> Any:
+        return sum([y.sum() for y in jax.tree.leaves(f(x))])
+
+    for dtype in ("float64", "float32"):
+        x = np.array(places, dtype)
+        with jax.enable_x64(dtype == "float64"):
+            wanted = jax.grad(total)(jnp.asarray(x))
+        made = futad.grad(futad.jax.compile(total, x, backend="interp"))(x)
+        relative = 1e-5 if dtype == "float32" else 1e-12
+        np.testing.assert_allclose(made, wanted, rtol=relative, atol=1e-37)  # XLA has no smaller numbers
+
+
+def test_integer_arguments_of_custom_derivatives() -> None:
+    agrees(lambda x: (jnp.ldexp(x, 3), *jnp.frexp(x)), [np.array([0.3, -5.0, 0.0])])
+
+
 def test_signs() -> None:
     """XLA's sign of -0 is -0, of NaN NaN."""
     agrees(lambda x: lax.sign(x) + 0.0, numbers("float64", 1))

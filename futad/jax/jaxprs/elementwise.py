@@ -53,13 +53,16 @@ def is_nan(x: Ex) -> Ex:
 
 
 def _larger(name: str) -> Formula:
+    """Of equal numbers `max` has the derivative of the second one, or of what is no constant, `min` of the other: so
+    functions of both that are smooth there (`hypot`, `celu`) have their derivative."""
+
     def f(x: Ex, y: Ex) -> Ex:
         if not x.type.is_float:
             return x.op({"max": "or", "min": "and"}[name], y) if x.type is BOOL else x.op(name, y)
         # With a constant that is a number only the other one can be NaN.
         if isinstance(y.atom, Const) and not math.isnan(y.atom.value):
             x, y = y, x
-        ordered = y.op("lt", x) if name == "max" else x.op("lt", y)
+        ordered = y.op("lt", x) if name == "max" else x.op("le", y)
         if isinstance(x.atom, Const) and not math.isnan(x.atom.value):
             return choose(ordered, x, y)
         return choose(ordered.op("or", is_nan(x)), x, y)
@@ -81,9 +84,12 @@ def quotient(x: Ex, y: Ex) -> Ex:
 
 
 def remainder(x: Ex, y: Ex) -> Ex:
-    """Of the sign of `x`."""
+    """Of the sign of `x`.  Its derivative is 1 also at 0 and at multiples of y, where those of `abs` and `copysign` are
+    0."""
     if x.type.is_float:
-        return x.op("abs").op("mod", y.op("abs")).op("copysign", x)
+        below = x.op("lt", constant(x, 0))
+        size = choose(below, -x, x).op("mod", y.op("abs"))
+        return choose(x.eq(0) & size.eq(0), x, choose(below, -size, size))
     if nonzero(y):
         return x.op("rem", y)
     none = y.eq(0)
@@ -103,7 +109,10 @@ def _finite(x: Ex) -> Ex:
 
 
 def _logistic(x: Ex) -> Ex:
-    return 1 / (1 + (-x).exp())
+    """With no power above 1, which would be infinite and make the derivative NaN."""
+    below = x.op("lt", constant(x, 0))
+    power = choose(below, x, -x).exp()
+    return choose(below, power, 1.0) / (1 + power)
 
 
 def _power(x: Ex, y: Ex) -> Ex:
@@ -162,19 +171,18 @@ define("shift_right_arithmetic", _shift_right)
 
 @rule("integer_pow")
 def _integer_pow(s: Site, x: Value) -> Value:
-    """By squaring (Knuth, The Art of Computer Programming, volume 2, section 4.6.3)."""
+    """By squaring (Knuth, The Art of Computer Programming, volume 2, section 4.6.3).  A negative power is one of 1 / x,
+    whose derivative is a number also where x is infinite."""
     k = int(s.params["y"])
 
     def f(x: Ex) -> Ex:
-        out, square, left = None, x, abs(k)
+        out, square, left = None, 1 / x if k < 0 else x, abs(k)
         while left:
             if left & 1:
                 out = square if out is None else out * square
             left >>= 1
             square = square * square if left else square
-        if out is None:
-            return constant(x, 1)
-        return out if k > 0 else 1 / out
+        return constant(x, 1) if out is None else out
 
     return apply(s, f, x)
 

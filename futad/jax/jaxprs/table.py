@@ -14,12 +14,14 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import jax
+
 from futad.core.builder import Builder
-from futad.core.types import PRIMS, U32, Atom, Const, Prim
+from futad.core.types import BOOL, PRIMS, U32, Atom, Const, Prim
 from futad.errors import DtypeError, Span
 from futad.jax.jaxprs.lifted import Shape, Value
 
-_PRIMS = {p.dtype.name: p for p in PRIMS.values()} | {"float0": PRIMS["bool"]}
+_PRIMS = {p.dtype.name: p for p in PRIMS.values()}
 
 
 class Unsupported(Exception):
@@ -78,9 +80,11 @@ def elem_of_aval(aval: Any) -> Prim:
     """Raises DtypeError for an element type that futad does not have."""
     if key_shape(aval):
         return U32
+    if aval.dtype == jax.dtypes.float0:  # of tangents that JAX does not have
+        return BOOL
     name = str(aval.dtype)
     if name not in _PRIMS:
-        raise DtypeError(f"element type {name} is not one of futad's: {', '.join(n for n in _PRIMS if n != 'float0')}")
+        raise DtypeError(f"element type {name} is not one of futad's: {', '.join(_PRIMS)}")
     return _PRIMS[name]
 
 
