@@ -2,6 +2,7 @@
 
     python benchmarks/without.py "no short-inner-loops" mixture hmc         a choice of loops (docs/strategies.md)
     python benchmarks/without.py contractions convolution                   a pass
+    python benchmarks/without.py shifts mixture                             a transformation with conditions
     python benchmarks/without.py --rounds 9 --size 0.5 --threads 2 ...
 
 Prints milliseconds of the value and of the value with its gradient, the best of a round's calls, medians over the
@@ -17,6 +18,8 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ ROUND = 0.2  # seconds of calls
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("left_out", metavar="WHAT", help="'no CHOICE' for all nests, or the name of a pass")
+    parser.add_argument("left_out", metavar="WHAT", help="'no CHOICE' for all nests, or a name")
     parser.add_argument("rows", nargs="+", metavar="ROW", help="programs of benchmarks/textbook")
     parser.add_argument("--size", type=float, default=1.0, metavar="S", help="a part of each size")
     parser.add_argument("--threads", type=int, default=1, metavar="N")
@@ -36,24 +39,30 @@ def main() -> int:
     sys.path.insert(0, str(TEXTBOOK))
     from inputs import ROWS
 
-    from futad import strategies
+    from futad import legality, strategies
     from futad.errors import UsageError
+    from futad.pipeline import PASSES
 
     for name in options.rows:
         if name not in ROWS:
             parser.error(f"no program is called {name}; there are {', '.join(ROWS)}")
     whole = strategies.default()
     try:
-        choice = options.left_out.startswith("no ")
-        less = whole.nest("*", options.left_out) if choice else whole.without(options.left_out)
+        choice, less, left_out = options.left_out.startswith("no "), whole, nullcontext
+        if choice:
+            less = whole.nest("*", options.left_out)
+        elif any(p.name == options.left_out for p in PASSES):
+            less = whole.without(options.left_out)
+        else:
+            left_out = partial(legality.without, options.left_out)
         for name in options.rows:
-            one_row(name, (whole, less), options)
+            one_row(name, ((whole, nullcontext), (less, left_out)), options)
     except UsageError as e:  # choices are known where code is made
         parser.error(e.message)
     return 0
 
 
-def one_row(name: str, schedules: tuple[Any, ...], options: argparse.Namespace) -> None:
+def one_row(name: str, ways: tuple[tuple[Any, Callable[[], Any]], ...], options: argparse.Namespace) -> None:
     from inputs import ROWS, arguments
 
     import futad
@@ -61,14 +70,15 @@ def one_row(name: str, schedules: tuple[Any, ...], options: argparse.Namespace) 
     args, wrt = arguments(name, options.size), tuple(range(ROWS[name].wrt))
     backend = "c" if options.threads == 1 else "multicore"
     calls: dict[str, list[Callable[..., Any]]] = {"value": [], "gradient": []}
-    for schedule in schedules:
-        entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend, schedule=schedule).value
-        calls["value"].append(entry)
-        calls["gradient"].append(futad.value_and_grad(entry, argnums=wrt))
+    for schedule, left_out in ways:
+        with left_out():
+            entry = futad.load(TEXTBOOK / f"{name}.fut", backend=backend, schedule=schedule).value
+            calls["value"].append(entry)
+            calls["gradient"].append(futad.value_and_grad(entry, argnums=wrt))
+            for pair in calls.values():
+                pair[-1](*args)  # compiles it
     for what, pair in calls.items():
         times: tuple[list[float], ...] = ([], [])
-        for f in pair:
-            f(*args)
         for _ in range(options.rounds):
             for f, found in zip(pair, times, strict=True):
                 found.append(best(f, args))

@@ -20,6 +20,9 @@ compiled programs are kept under).  `python -m futad.testing.mutants` looks whet
 after a dropped condition would not even run, that counts as noticed only if it is an internal error; so a condition
 that guards an operand's existence is written `if x is None: return` and is none of these.
 
+The other way round, `without(name)` and FUTAD_MUTANT=TRANSFORMATION have all conditions of a transformation fail, so
+that it is never applied: what it brings is measured so (`benchmarks/without.py`).
+
 A `Legality` is a `futad.fires.Transformation`: it says `LEGAL.fired()` where it is applied.
 
 `refusals` counts how often a condition said no: programs for which it stays 0 cannot notice that it is gone.
@@ -58,7 +61,7 @@ class Condition:
 
     def __call__(self, holds: object) -> bool:
         """Whether the condition holds, as the caller found out; True where it is dropped."""
-        if holds:
+        if holds and not self.legality.off:
             return True
         self.refusals += 1
         refused(f"it has to be shown that '{self.name}', or else {self.why}")
@@ -77,6 +80,7 @@ class Legality(Transformation):
     def __init__(self, name: str, what: str, *, worth: str = "", fires: bool = True) -> None:
         super().__init__(name, what, worth=worth, fires=fires)
         self.conditions: dict[str, Condition] = {}
+        self.off = os.environ.get(VARIABLE) == name
 
     def condition(self, name: str, why: str) -> Condition:
         """A condition of this transformation: `name` says what must hold, `why` what goes wrong where it does not."""
@@ -140,3 +144,22 @@ def dropping(*names: str) -> Iterator[None]:
     finally:
         for c, was in zip(conditions, before, strict=True):
             c.dropped = was
+
+
+@contextmanager
+def without(name: str) -> Iterator[None]:
+    """Within it, and in processes started there, no condition of that transformation holds; UsageError if there is none
+    of that name that has conditions."""
+    found = next((t for t in load_all() if t.name == name and t.conditions), None)
+    if found is None:
+        raise UsageError(f"no transformation with conditions is called {name!r}", hint="see futad dev --legality")
+    before, os.environ[VARIABLE] = os.environ.get(VARIABLE), name
+    found.off = True
+    try:
+        yield
+    finally:
+        found.off = False
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before

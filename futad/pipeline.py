@@ -175,7 +175,6 @@ PASSES: list[Pass] = [
     Pass("argmin-fusion", _bodies("futad.flatten.argmin_fusion", "fuse_argmin"), _device),
     Pass("loops-that-add", _bodies("futad.flatten.row_scatter", "loops_that_add"), _device),
     _simplify("simplify-loops-that-add", _device, "loops-that-add"),
-    Pass("histograms", _bodies("futad.flatten.histograms", "histograms"), _device),
     Pass("loosened", _bodies("futad.flatten.prepare", "loosened"), _device),
     *_fused_again("loosened", _device),
     # C and devices

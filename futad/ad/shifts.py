@@ -31,7 +31,7 @@ from futad.legality import Legality
 LEGAL = Legality(
     "shifts",
     "what a result is shifted by and back, as log-sum-exp is by its maximum, has no derivative",
-    worth="derivatives of log-sum-exp do not look for the greatest element, to add zero to its adjoint",
+    worth="a mixture with its gradient 3.1 to 0.44 ms: `benchmarks/without.py shifts mixture`; hmm 4.6 to 3.3",
 )
 SAME_SHIFT = LEGAL.condition("shifted alike", "the result depends on the shift")
 KNOWN_USE = LEGAL.condition("a known use", "the shift may reach the result by way of what is not known to keep it")

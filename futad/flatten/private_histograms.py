@@ -24,9 +24,8 @@ from futad.fires import Transformation, refused
 from futad.flatten import kernel as kir
 from futad.flatten.dispatch import SharedAcc
 from futad.flatten.fission import CHEAP
-from futad.flatten.histograms import light_updates
 from futad.flatten.kernel import FEW_BINS, MOST_PASSES, ROOM_BYTES, SUB_BYTES
-from futad.flatten.row_scatter import RowUpdates, row_updates
+from futad.flatten.row_scatter import RowUpdates, light_updates, row_updates
 from futad.imp import ir
 from futad.imp.arrays import acc_op
 from futad.imp.elements import bind_elements

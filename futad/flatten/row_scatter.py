@@ -18,14 +18,15 @@ from futad.core.ir import Lambda, Stm
 from futad.core.types import I64, ONE, ZERO, AccType, ArrayType, Atom, Prim, Var, array_of
 from futad.fires import Transformation
 from futad.flatten.fission import CHEAP
-from futad.flatten.histograms import light_updates
 from futad.flatten.levels import repeated
 from futad.legality import Legality
 
 LEGAL = Legality(
     "row-updates",
     "places of rows are computed first, then all elements of the rows are added",
-    worth="neighbouring threads add neighbouring elements of a row, in place of one thread a row",
+    worth="the gradient of k-means on a device (`futad dev benchmarks/programs/kmeans.fut --cost -e gradient --size "
+    "n=100000,k=1024,d=16`): traffic 490 MB in place of 668, no updates at once in place of 1.6 million: "
+    "FUTAD_MUTANT=row-updates",
 )
 SAME_WIDTH = LEGAL.condition("rows of one width", "the points add rows of different widths")
 
@@ -224,4 +225,25 @@ def _elements(s: Stm, accs: Sequence[Var], views: Sequence[Stm]) -> _Elements | 
     return _Elements(m.width, Lambda((*params, i), (*views, *reads, *m.lam.stms), m.lam.result))
 
 
-__all__ = ["RowUpdates", "loops_that_add", "row_updates", "rows_after"]
+def light_updates(lam: Lambda) -> int | None:
+    """How many scalar updates of accumulators a scope has, those in branches included; None if it has loops or anything
+    parallel, or updates by rows."""
+    count = 0
+    for s in lam.stms:
+        e = s.exp
+        if isinstance(e, ir.UpdateAcc):
+            if not isinstance(e.value.type, Prim):
+                return None
+            count += 1
+        elif isinstance(e, ir.If):
+            for inner in e.lambdas():
+                more = light_updates(inner)
+                if more is None:
+                    return None
+                count += more
+        elif e.lambdas() or isinstance(e, (ir.Call, ir.MatMul)):
+            return None
+    return count
+
+
+__all__ = ["RowUpdates", "light_updates", "loops_that_add", "row_updates", "rows_after"]

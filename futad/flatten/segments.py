@@ -65,7 +65,8 @@ IN_PARTS = Transformation("rows-in-parts", "folds of few long rows are cut into 
 ONE_SORT = Transformation(
     "rows-as-one-sort",
     "rows are sorted as one array, with the row as the first part of the key",
-    worth="few rows are sorted by as many threads as they have elements, not by one thread each",
+    worth="reverse mode of 8 rows of 100,000 elements by 300 bins, multiplied as complex numbers, on a device: 4.8 "
+    "thousand steps one after another in place of 1.7 million, traffic 496 MB in place of 852 (futad dev --cost)",
 )
 
 

@@ -16,7 +16,8 @@ from futad.legality import Legality
 LEGAL = Legality(
     "constant-arguments",
     "what is the same constant in all calls of a recursive function is one in its body",
-    worth="rows of an array of ten matrices are in range, and apart: `benchmarks/recursion.py --only lstm`",
+    worth="the gradient of a tree LSTM 4.9 to 3.9 ms (4 states), 6.2 to 4.8 (64): "
+    "`benchmarks/recursion.py --only lstm`, FUTAD_MUTANT=constant-arguments",
 )
 ALWAYS = LEGAL.condition("one constant", "other calls have other values")
 INSIDE = LEGAL.condition("no entry", "it is called from outside of the program with any values")

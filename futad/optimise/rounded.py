@@ -15,7 +15,7 @@ from futad.core.ir import Lambda, Program, Stm
 from futad.core.types import Var
 from futad.legality import Legality
 
-LEGAL = Legality("rounded-products", "what is compared is computed with the same bits wherever it is", fires=False)
+LEGAL = Legality("rounded-products", "what is compared is computed with the same bits wherever it is")
 ROUNDED = LEGAL.condition(
     "products of what is compared", "a product contracts with a sum in one place only, and the two are not equal"
 )
@@ -28,7 +28,10 @@ def rounded(program: Program) -> Program:
 
 def _body(lam: Lambda) -> Lambda:
     products = {v for v in Compared(lam).products() if not ROUNDED(False)}
-    return _scope(lam, products) if products else lam
+    if not products:
+        return lam
+    LEGAL.fired()
+    return _scope(lam, products)
 
 
 def _scope(lam: Lambda, products: set[Var]) -> Lambda:

@@ -529,21 +529,21 @@ def _no_overlap(
     w: Touch, r: Touch, same: Sequence[Iterations], later: Iterations | None, facts: Facts, inside: set[Var]
 ) -> bool:
     """Whether the regions are apart in the same iterations of loops `same`, and the write in a later one of `later`."""
-    turns = [(p, 0) for p in same]
-    return apart(w, r, turns if later is None else [*turns, (later, 1)], facts, inside)
+    loops = [(p, 0) for p in same]
+    return apart(w, r, loops if later is None else [*loops, (later, 1)], facts, inside)
 
 
-def apart(w: Touch, r: Touch, turns: Sequence[tuple[Iterations, int]], facts: Facts, inside: set[Var]) -> bool:
+def apart(w: Touch, r: Touch, loops: Sequence[tuple[Iterations, int]], facts: Facts, inside: set[Var]) -> bool:
     """Whether the regions have no element in common where of each of these loops both are in the same iteration (0),
     or the first in a later one (1) or an earlier one (-1).  `inside`: what is bound in the outermost of them."""
     ranges = Ranges(facts.defs, places=True)
     ranges.sizes = facts.sizes
     _around(ranges, facts.path)
-    mine = {p: Var("iteration", I64) for p, _ in turns}
-    theirs = {p: Var("iteration", I64) if turn else mine[p] for p, turn in turns}
-    for p, turn in turns:
-        if turn:
-            ranges.order(*((theirs[p], mine[p]) if turn > 0 else (mine[p], theirs[p])), 1)
+    mine = {p: Var("iteration", I64) for p, _ in loops}
+    theirs = {p: Var("iteration", I64) if distance else mine[p] for p, distance in loops}
+    for p, distance in loops:
+        if distance:
+            ranges.order(*((theirs[p], mine[p]) if distance > 0 else (mine[p], theirs[p])), 1)
     first, second = Instance(ranges, inside), Instance(ranges, inside)
     first.enter(w.path, mine)
     second.enter(r.path, theirs)

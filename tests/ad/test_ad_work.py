@@ -361,18 +361,6 @@ def test_matrices_of_scans_have_the_cells_they_need(kind: str) -> None:
     assert len(widths) == 2 and max(widths) == 2 + cells
 
 
-def test_a_reduction_that_can_be_undone_takes_one_scan() -> None:
-    def pairs(q, x1, y1, x2, y2):
-        return [q.op("add", x1, x2), q.op("add", q.op("add", y1, y2), q.op("mul", x1, x2))]
-
-    def scans(t: str) -> int:
-        body = gradient_program(scan_of([f"[n]{t}"] * 2, 2, pairs, ir.Reduce)).funs["f_vjp"].body
-        return len(every(body, ir.Scan)) + sum(len(s.exp.scans) for s in every(body, ir.Fused))  # type: ignore[attr-defined]
-
-    assert scans("i32") == 1
-    assert scans("f64") == 2
-
-
 # Of vectors x and y of n elements, a scalar: nests of every two constructs of the paper's section 4.
 NESTED = {
     "maps in maps in maps": """

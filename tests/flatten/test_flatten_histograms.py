@@ -1,4 +1,4 @@
-"""Accumulators of few bins as histograms: both ways give what the interpreter gives, and the sizes decide."""
+"""Accumulators of few bins by way of shared memory, or not: both give what the interpreter gives; sizes decide."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
@@ -116,10 +115,6 @@ def test_rows_are_added_in_place() -> None:
     assert not any("histogram" in row.what for row in account.rows.values())
 
 
-def test_the_program_with_both_ways_is_well_typed() -> None:
-    check_program(prepared(DEVICE.program), "prepare")
-
-
 FLAGS = r"""
 fun main [n_1: i64, m_2: i64] (is_3: [n_1]i64, xs_4: [n_1]f64, ys_5: [m_2]f64) -> (r_6: [3]bool, q_7: [3]f64) = {
   let no_8: [3]bool = replicate([3i64], false)
@@ -142,11 +137,10 @@ fun main [n_1: i64, m_2: i64] (is_3: [n_1]i64, xs_4: [n_1]f64, ys_5: [m_2]f64) -
 @pytest.mark.slow
 @needs_cxx
 def test_flags_are_joined() -> None:
-    """On bools accumulators take `or`, and so do their histograms."""
+    """On bools accumulators take `or`, also beside floats and of what a thread folds."""
     program = parse_program(FLAGS)
     made = prepared(program)
     check_program(made, "prepare")
-    assert any(isinstance(s.exp, ir.If) for s in made.funs["main"].body.stms)
     device = device_backend(program).on(EmulatedDevice())
     for n, m in ((0, 1), (5, 3), (300, 2)):
         rng = np.random.default_rng(n)

@@ -49,23 +49,6 @@ entry divided [n] (xs: [n]f64) (k: i64) : [n]f64 =
 entry checked [n] (xs: [n]f64) : [n]f64 =
   vjp (\xs -> f64.sum (map (\x -> assert (x > 0) (2 * x)) xs)) xs 1
 
-entry undone [n] (xs: [n]i64) : [n]i64 =
-  vjp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a + c, b + d + a * c)) (0, 0) (zip xs xs) in b) xs 1
-
-entry undone_not [n] (xs: [n]i64) : [n]i64 =
-  vjp (\xs -> let (_, b) = reduce (\(a, b) (c, d) -> (a * c, b * c + d)) (1, 0) (zip xs xs) in b) xs 1
-
-entry undone_difference [n] (xs: [n]i64) : [n]i64 = vjp (\xs -> reduce (\a b -> a - b) 0 xs) xs 1
-
-entry undone_twice [n] (xs: [n]i64) : [n]i64 = vjp (\xs -> reduce (\a b -> a + b + b) 0 xs) xs 1
-
-entry undone_product [n] (xs: [n]i64) : [n]i64 = vjp (\xs -> reduce (\a b -> a + b + a * b) 0 xs) xs 1
-
-entry undone_crossed [n] (xs: [n]i64) : [n]i64 =
-  vjp (\xs -> let (a, b) = reduce (\(a, b) (c, d) -> (a + c + b * d, b + d + a * c)) (0, 0) (zip xs xs) in a * b) xs 1
-
-entry undone_floats [n] (xs: [n]f64) : [n]f64 = vjp (\xs -> reduce (\a b -> a + b + a * b) 0 xs) xs 1
-
 -- As much is overwritten as only the iteration knows.
 entry lengths [n] (xs: [n]f64) (ys: [n]f64) =
   vjp (\xs -> loop zs = copy xs for i < n do

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from futad import fires, legality
@@ -41,6 +43,21 @@ def test_the_environment_drops_one(own, monkeypatch):
     made, first = own
     assert made.condition("other", "of another kind")(False) is True
     assert first(False) is False
+
+
+def test_without_a_transformation_none_of_its_conditions_holds(own, monkeypatch):
+    made, condition = own
+    monkeypatch.setattr(legality, "load_all", lambda: [made])
+    monkeypatch.delenv(legality.VARIABLE, raising=False)
+    with pytest.raises(KeyError), legality.without("moves"):
+        assert condition(True) is False
+        assert os.environ[legality.VARIABLE] == "moves"
+        raise KeyError
+    assert condition(True) is True and legality.VARIABLE not in os.environ
+    monkeypatch.setenv(legality.VARIABLE, "turns")
+    assert legality.Legality("turns", "things turn").condition("any", "of any kind")(True) is False
+    with pytest.raises(UsageError, match="no transformation"), legality.without("moves/nothing between"):
+        pass
 
 
 def test_names_are_unique_and_known(own):

@@ -4,7 +4,7 @@ Source: Schenck et al., SC 2022, section 5.1.  The general reduction here differ
 one point: with prefixes p_k = f(p_{k-1}, x_k) and r_k the reduction of what follows k, the adjoint of p_k is
 that of the first argument of f(p_k, r_k), and x_k and the operator's free variables get theirs from
 f(p_{k-1}, x_k).  So free variables of the operator are differentiated too.  Neutral elements are constants:
-no adjoint flows to them.  Where the operator can be undone (`invert.py`), r_k comes from p_k and the result.
+no adjoint flows to them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from futad.ad.emit import reexecution
 from futad.ad.operators import ruled
 from futad.ad.reverse import Context, Scope
-from futad.ad.rules.invert import invertible, solve
 from futad.ad.rules.map_adjoint import MapSweep
 from futad.core import ir
 from futad.core.builder import Builder
@@ -230,11 +229,9 @@ def _general_reduce(s: Scope, f: Fold) -> None:
     b, n = s.b, f.width
     k = len(f.neutral)
     before = b.emit(ir.Scan(n, f.arrays, reexecution(f.lam), f.neutral), "before")
-    undone = invertible(f.lam)
-    if not undone:
-        flip = reexecution(f.lam)
-        flip = ir.Lambda(flip.params[k:] + flip.params[:k], flip.stms, flip.result)
-        after = b.emit(ir.Scan(n, tuple([reverse(b, n, a) for a in f.arrays]), flip, f.neutral), "after")
+    flip = reexecution(f.lam)
+    flip = ir.Lambda(flip.params[k:] + flip.params[:k], flip.stms, flip.result)
+    after = b.emit(ir.Scan(n, tuple([reverse(b, n, a) for a in f.arrays]), flip, f.neutral), "after")
     m = MapSweep(s, n)
     c = m.inner.b
     lam = reexecution(f.lam)
@@ -246,12 +243,8 @@ def _general_reduce(s: Scope, f: Fold) -> None:
         m.inner.local.add(p)
         c.add(ir.Stm((p,), ir.Alias(v)))
     swept = m.inner.forward(lam.stms)
-    right: Sequence[Atom]
-    if undone:
-        right = solve(c, f.lam, lam.result, f.results)
-    else:
-        back = c.op("sub", c.op("sub", n, i), i64(2))
-        right = shifted(c, after, back, c.op("le", ZERO, back), f.neutral)
+    back = c.op("sub", c.op("sub", n, i), i64(2))
+    right = shifted(c, after, back, c.op("le", ZERO, back), f.neutral)
     probe = isolated(c)
     wrt = [True] * k + [False] * k
     prefix = probe.inline(f.lam, [*lam.result, *right], wrt, f.seeds)[:k]
