@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import numpy as np
@@ -53,6 +53,7 @@ _PENDING = (
     "soft_sizes",
     "declared",
     "coerced",
+    "recast",
     "postponed",
     "sized",
     "local_uses",
@@ -88,6 +89,7 @@ class Checker(Unifier):
         self.recorded: dict[Span, list[Size]] | None = None
         self.replayed: dict[Span, list[Size]] | None = None
         self.coerced: list[tuple[SizeMeta, Size]] = []  # sizes that a coercion leaves open, and what it coerces
+        self.recast: list[tuple[SizeMeta, Size]] = []  # sizes not known where they are coerced, and to what
         self.defining: list[str] = []
         self.open_functions: dict[Binding, Open] = {}  # being checked, or only declared yet
         self.sized: list[A.EVar] = []  # uses of size-polymorphic values
@@ -152,6 +154,10 @@ class Checker(Unifier):
                     )
                 # Nothing depends on it: any type will do.
                 m.ref = TRecord(())
+        for have, wanted in self.recast:
+            if have.ref is None:
+                with suppress(Mismatch):  # a function that is never applied may be of any size
+                    self.unify_size(have, wanted)
         for e in self.sized:
             for b, size in e.sargs.items():
                 if type(resolve_size(size)) is SizeMeta:

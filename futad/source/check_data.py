@@ -241,6 +241,8 @@ def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
 def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False, inside: bool = False) -> None:
     """Unify all but sizes; sizes only where one is unknown, of `b` only unless it is replaced (`anew`).
 
+    Sizes of `a` that are not known yet are left to the rest of the definition, which may say that they are others.
+
     The unknown sizes `inside` of a sum type are left to the rest of the definition: another constructor may have them.
     """
     a, b = resolve(a), resolve(b)
@@ -249,8 +251,13 @@ def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False, inside: bool
         have, wanted = resolve_size(a.size), resolve_size(b.size)
         if inside and type(wanted) is SizeMeta and not anew:
             ck.coerced.append((wanted, have))
-        elif (type(wanted) is SizeMeta and not anew) or (type(have) is SizeMeta and have not in ck.soft_sizes):
+        elif type(wanted) is SizeMeta and not anew:
             ck.unify_size(have, wanted)
+        elif type(have) is SizeMeta and have not in ck.soft_sizes:
+            if anew:
+                ck.unify_size(have, wanted)
+            else:
+                ck.recast.append((have, wanted))
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
         for n, x in a.fields:
@@ -262,5 +269,8 @@ def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False, inside: bool
                 ck.unify(a, b)
             for x, y in zip(args, known[n], strict=True):
                 same_shape(ck, x, y, anew, True)
+    elif type(a) is TMeta and not anew:
+        ck.unify(a, ck.sized_anew(b))
+        same_shape(ck, a, b, anew, inside)
     else:
         ck.unify(a, b)
