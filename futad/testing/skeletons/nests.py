@@ -117,7 +117,7 @@ class _Maker:
         d = g.c("n", "m", "3")
         k = g.r.randrange(8)
         if k <= 1:
-            fold = g.c("t.sum", "t.sum", "reduce softmax (-1000)", "reduce (\\a b -> a + b + 0.1 * small a * small b) 0" if g.p(0.1) else "t.sum", "t.maximum" if d == "3" else "t.sum")
+            fold = g.c("t.sum", "t.sum", "reduce softmax (-1000)", "reduce (\\a b -> a + b + 0.1 * a * b) 0" if g.p(0.1) else "t.sum", "t.maximum" if d == "3" else "t.sum")
             g.smooth = g.smooth and fold != "t.maximum"
             return f"small ({fold} {self.mapped(sc, (d,), depth)})"
         if k <= 3:
