@@ -109,6 +109,6 @@ def _rounded(nbytes: int) -> int:
 def bytes_text(n: int) -> str:
     """A number of bytes as messages show it."""
     for unit, size in (("EB", 10**18), ("PB", 10**15), ("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
-        if n >= size:
+        if n >= 0.9995 * size:  # what rounds to 1000 of a unit is 1 of the next
             return f"{n / size:.3g} {unit}"
     return f"{n} bytes"

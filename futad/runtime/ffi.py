@@ -364,6 +364,7 @@ class CLibrary:
         lib.futad_measures.restype = ctypes.POINTER(ctypes.c_int64)
         lib.futad_measures.argtypes = [ctypes.c_void_p, ctypes.c_int64]
         with self._lock:
+            self._context.to_slots()  # results that nobody has any more are memory of the program
             blocks = [lib.futad_measures(context, i) for i in range(lib.futad_measures_threads())]
             return gathered(self.layout.sites, [b[:count] for b in blocks if b], lib.futad_memory(context))
 

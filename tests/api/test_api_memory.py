@@ -18,6 +18,7 @@ from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.measures import Measured
 from futad.errors import Span, UsageError
+from futad.runtime.arena import bytes_text
 from futad.runtime.explain import NOTHING, explained, first_line, least_runs
 from tests.support.needs import needs_cc
 from tests.support.slow import slow_but
@@ -148,6 +149,12 @@ def test_text_of_a_loop_that_is_undone() -> None:
         "  came back within 3.1e-12 of where it began (allowed 1e-08)",
     ]
     assert explained([Measured((("loop", None), ("way", "kept")), 1)]) == "loop: every iteration kept"
+
+
+def test_amounts_near_a_unit() -> None:
+    """999,992 bytes round to 1000 kB."""
+    amounts = {999: "999 bytes", 1000: "1 kB", 999_499: "999 kB", 999_992: "1 MB", 10**9 - 1: "1 GB"}
+    assert {n: bytes_text(n) for n in amounts} == amounts
 
 
 def test_least_runs() -> None:

@@ -31,6 +31,28 @@ entry loss [n] (k: i64) (w: [n]f64) (x: [n]f64) : f64 =
     in (map2 (+) x (map f64.sin v), v)
   in f64.sum x + f64.sum v
 """
+NEST = """
+entry loss [n] (k: i64) (w: [n]f64) (x: [n]f64) : f64 =
+  f64.sum (loop x for i < k do
+    let y = loop y = x for _j < i % 5 do map2 (\\a b -> f64.sin (a * b)) w y
+    in map2 (\\a b -> 0.9 * a + 0.1 * b * b) x y)
+"""
+CHAINS = """
+def draw (s: u64) : (u64, f64) =
+  let s = s * 6364136223846793005 + 1442695040888963407
+  in (s, f64.u64 (s >> 11) / 9007199254740992)
+def chain [n] (steps: i64) (j: f64) (seed: u64) (x: [n]f64) : f64 =
+  let (_, x, moved) = loop (s, x, moved) = (seed, copy x, 0) for _i < steps do
+    let (s, a) = draw s
+    let (s, b) = draw s
+    let i = i64.f64 (a * f64.i64 n)
+    let new = 0.95 * x[i] + b - 0.5
+    let d = j * (new * new - x[i] * x[i]) * (1 + x[(i + 1) % n])
+    in if b < f64.exp (-d) then (s, x with [i] = new, moved + d * d) else (s, x, moved)
+  in moved + f64.sum (map (\\v -> v * v) x)
+entry loss [m][n] (steps: i64) (j: f64) (seeds: [m]u64) (x: [m][n]f64) : f64 =
+  f64.sum (map2 (chain steps j) seeds x)
+"""
 # Of each program: where it is, the entry, the argument, its length, the budget, the others by the length.
 Case = tuple[Any, str, int, int, dict[str, Any], Callable[[int, Any], list[Any]]]
 CASES: dict[str, Case] = {
@@ -46,10 +68,23 @@ CASES: dict[str, Case] = {
     "growing": (
         GROWING, "loss", 2, 50_000, {"checkpoints": 9}, lambda n, r: [40, r.uniform(size=n), r.uniform(size=n)],
     ),
+    "nest": (
+        NEST, "loss", 2, 50_000, {"memory": "16MB"}, lambda n, r: [60, r.uniform(size=n), r.normal(size=n)],
+    ),
+    "chains": (
+        CHAINS, "loss", 3, 30_000, {"memory": "24MB"},
+        lambda n, r: [20, 0.4, r.integers(1, 2**60, n).astype(np.uint64), r.normal(size=(n, 50))],
+    ),
 }  # fmt: skip
 DERIVATIVES = ("grad", "hvp", "jvp of grad", "jacrev", "vjp of vjp")
+FIRST = ("nest", "chains")  # of which a vjp of a vjp takes more than is printed, or long to compile
 RESOLUTION = 500_000  # bytes: Python's own objects, tables, stacks
 UNITS = {"bytes": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+def derivatives(case: str) -> tuple[str, ...]:
+    """Those that are measured of a case."""
+    return DERIVATIVES[:-1] if case in FIRST else DERIVATIVES
 
 
 def peak() -> int:
@@ -65,9 +100,9 @@ def compiled(prog: futad.Program) -> Iterator[Any]:
             yield getattr(u._executor, "compiled", u._executor)  # a library by itself, if it was kept
 
 
-def taken(name: str, f: futad.Function, wrt: int, args: list[Any], options: dict[str, Any]) -> Any:
-    """The derivative of that name."""
-    along = tuple(np.ones_like(a) if i == wrt else None for i, a in enumerate(args))
+def taken(name: str, f: futad.Function, wrt: int, args: list[Any], ones: Any, options: dict[str, Any]) -> Any:
+    """The derivative of that name, along `ones` or with that seed."""
+    along = tuple(ones if i == wrt else None for i in range(len(args)))
     if name == "hvp":
         return futad.hvp(f, tuple(args), along, **options)
     if name == "jacrev":
@@ -77,7 +112,7 @@ def taken(name: str, f: futad.Function, wrt: int, args: list[Any], options: dict
         return futad.jvp(g, tuple(args), along)
     if name == "vjp of vjp":
         value, pull = futad.vjp(g, *args, **options)
-        return value, pull(np.ones_like(args[wrt]))
+        return value, pull(ones)
     return g(*args)
 
 
@@ -91,15 +126,17 @@ def figures(case: Case, name: str) -> tuple[int, int, str]:
     source, entry, wrt, n, options, arguments = case
     prog = futad.load(source, backend="c") if isinstance(source, Path) else futad.compile(source, backend="c")
     rng = np.random.default_rng(1)
-    taken(name, prog[entry], wrt, [2, *arguments(2, rng)[1:]], options)  # compiles
+    small = [2, *arguments(2, rng)[1:]]
+    taken(name, prog[entry], wrt, small, np.ones_like(small[wrt]), options)  # compiles
     for library in compiled(prog):  # memory that has grown once is reserved for more than the next call needs
         library.forget()
     args = arguments(n, rng)
+    ones = np.ones_like(args[wrt])
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
     before = peak()
-    result = taken(name, prog[entry], wrt, args, options)
+    result = taken(name, prog[entry], wrt, args, ones, options)
     growth, text = peak() - before, prog.explain_memory()
     printed = re.findall(r"(?:held|temporaries) ([\d.,]+) (bytes|kB|MB|GB)", text)
     return growth, round(sum(float(x) * UNITS[unit] for x, unit in printed)) + arrays(result), text
@@ -116,7 +153,7 @@ def test_growth_is_what_is_printed(case: str) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert [*found] == [*DERIVATIVES]
+    assert [*found] == [*derivatives(case)]
     for name, (growth, printed, text) in found.items():
         assert growth > 4 * RESOLUTION, (name, growth)
         assert "held" in text and "other temporaries" in text
@@ -124,4 +161,4 @@ def test_growth_is_what_is_printed(case: str) -> None:
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: figures(CASES[sys.argv[1]], name) for name in DERIVATIVES}))
+    print(json.dumps({name: figures(CASES[sys.argv[1]], name) for name in derivatives(sys.argv[1])}))
