@@ -1,4 +1,5 @@
-"""Stable sorts by integer key: a radix sort of the keys' places, lowest digit first.
+"""Stable sorts by integer key: a radix sort of the keys' places, lowest digit first.  On C few keys, fewer than counts
+of digits, are inserted one by one instead, as rows of a small array are (the best of eight experts for each word).
 
 A pass counts the keys of each digit, makes the counts the places where each digit's elements begin, and moves the
 elements there in order.  On several threads each counts and moves a part, and has counts of its own; of the elements
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from futad.core import ir as core
-from futad.core.types import I32, I64
+from futad.core.types import BOOL, I32, I64
 from futad.imp import ir
 from futad.imp.dispatch import Destination, handles
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
@@ -46,8 +47,45 @@ def argsort(lo: Lowerer, stm: core.Stm, e: core.ArgSort, destinations: list[Dest
         pool = ThreadPool(lo, n, work, num(1 << lo.target.digit_bits))
     many: Expr = pool.count if pool is not None else ONE
     out, room, counts = [lo.alloc(I64, (size,)) for size in (n, n, mul(num(1 << lo.target.digit_bits), many))]
-    emit_sort(lo, keys, lo.expr(e.bound), (out, room, counts), pool)
+    bound = lo.let(lo.expr(e.bound), "bound")
+    if pool is not None:
+        emit_sort(lo, keys, bound, (out, room, counts), pool)
+        return [out]
+    few = compare("<=", mul(n, n), mul(num(2), cells_of(lo, bound)))
+    with lo.block() as inserted:
+        emit_insertions(lo, keys, out)
+    with lo.block() as by_digit:
+        emit_sort(lo, keys, bound, (out, room, counts))
+    lo.emit(ir.If(few, inserted, by_digit))
     return [out]
+
+
+def cells_of(lo: Lowerer, bound: Expr) -> Expr:
+    """How many counts a pass has."""
+    return lo.let(scalar("max", scalar("min", bound, num(1 << lo.target.digit_bits)), ONE), "cells")
+
+
+def emit_insertions(lo: Lowerer, keys: View, out: View) -> None:
+    """The places of few keys in order, by straight insertion (Knuth, The Art of Computer Programming, volume 3, section
+    5.2.1)."""
+    (n,) = keys.shape
+    with lo.loop(n, "i") as (i, _):
+        key = lo.let(keys.load((i,)), "key")
+        at, goes = lo.name("at"), lo.name("goes")
+        lo.emit(ir.Decl(at, I64, i, mutable=True))
+        lo.emit(ir.Decl(goes, BOOL, compare("<", ZERO, i), mutable=True))
+        here = Ref(at, I64)
+        with lo.block() as body:
+            before = lo.let(out.load((sub(here, ONE),)), "before")
+            with lo.block() as moved:
+                lo.store(out, (here,), before)
+                lo.emit(ir.Assign(at, sub(here, ONE)))
+                lo.emit(ir.Assign(goes, compare("<", ZERO, here)))
+            with lo.block() as found:
+                lo.emit(ir.Assign(goes, ir.Num(False, BOOL)))
+            lo.emit(ir.If(compare("<", key, keys.load((before,))), moved, found))
+        lo.emit(ir.While(Ref(goes, BOOL), body))
+        lo.store(out, (here,), i)
 
 
 def emit_sort(
@@ -59,7 +97,7 @@ def emit_sort(
     (n,) = keys.shape
     bound = lo.let(bound, "bound")
     passes = digits(lo, bound, lo.target.digit_bits)
-    cells = lo.let(scalar("max", scalar("min", bound, num(1 << lo.target.digit_bits)), ONE), "cells")
+    cells = cells_of(lo, bound)
     source, target = [pointer(lo, v) for v in (room, out)]
     # The last pass ends in `out`.
     with lo.block() as even:

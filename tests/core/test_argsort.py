@@ -69,7 +69,7 @@ def backend(name: str) -> Any:
 
 
 BACKENDS = ["interp", "c", "multicore", pytest.param("emulated", marks=needs_cxx)]
-SIZES = [0, 1, 2, 37, 3000]
+SIZES = [0, 1, 2, 37, 64, 65, 3000]
 BOUNDS = [1, 2, 256, 257, 2048, 2049, 1 << 23, 1 << 40, (1 << 63) - 1]
 
 
