@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import statistics
 import sys
@@ -30,6 +31,7 @@ from cases import ba as bundle
 import futad
 
 ROOT = Path(__file__).resolve().parents[1]
+SAMPLE = 2e-4  # seconds for a measurement: what the clock of the processor tells well
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT, TOLERANCE = 1.3, {"float64": 1e-12, "float32": 2e-5}
 # One size of each program, the smaller ones of the report's.
@@ -107,17 +109,22 @@ def ours(f: futad.Function, way: tuple[int, ...], kind: str, args: list[Any], se
 
 
 def times(calls: list[Callable[[], Any]], runs: int, seconds: float) -> list[float]:
-    """Medians of CPU time, in turn."""
+    """Medians of CPU time of a call, in turn; of short calls as many at once as take `SAMPLE`."""
     taken: list[list[float]] = [[] for _ in calls]
+    many = []
     for call in calls:
         call()
+        start = time.process_time()
+        call()
+        many.append(max(1, math.ceil(SAMPLE / max(time.process_time() - start, 1e-6))))
     begin = time.perf_counter()
     while len(taken[0]) < runs or (time.perf_counter() - begin < seconds and len(taken[0]) < 200):
-        for call, own in zip(calls, taken, strict=True):
+        for call, own, count in zip(calls, taken, many, strict=True):
             call()  # what others have left in the processor's caches counts for none
             start = time.process_time()
-            call()
-            own.append(time.process_time() - start)
+            for _ in range(count):
+                call()
+            own.append((time.process_time() - start) / count)
     return [statistics.median(own) for own in taken]
 
 
