@@ -115,6 +115,7 @@ class Lowerer(Unchecked):
         self.out: list[Stmt] = []
         self.ranges: dict[str, Expr] = {}  # loop variables: 0 <= name < bound
         self.lets: dict[str, Expr] = {}  # what variables that `let` made stand for
+        self.shapes: dict[str, tuple[Expr, ...]] = {}  # the extents of arrays that fill their memory, by their pointers
         self.guesses: dict[str, int] = {}  # about how large sizes are
         self.sizes: set[Expr] = set()  # known not to be negative
         self.checked: dict[tuple[Expr, Expr], None] = {}  # checks passed: index and size, divisor and condition
@@ -290,9 +291,13 @@ class Lowerer(Unchecked):
             root = self.new_root(elem, count)
             assert root.slot is not None
             self.emit(ir.Ensure(name, elem, root.slot, count))
-        view = dense_view(Mem(name, elem, frozenset((root,))), shape)
-        strides = tuple([self.let(s, "s") for s in view.strides])
-        return View(view.base, view.offset, strides, view.shape, True)
+        return self.whole(name, root, shape)
+
+    def whole(self, name: str, root: Root, shape: tuple[Expr, ...]) -> View:
+        """The row-major array that fills the memory at a pointer."""
+        self.shapes[name] = shape
+        v = dense_view(Mem(name, root.elem, frozenset((root,))), shape)
+        return View(v.base, v.offset, tuple([self.let(s, "s") for s in v.strides]), v.shape, True)
 
     def result_of(self, v: Var, shape: Sequence[Expr], destination: Destination) -> View:
         """Memory for what a map makes."""
@@ -558,12 +563,9 @@ class Lowerer(Unchecked):
             if isinstance(p.type, ArrayType):
                 shape = self.shape(p.type)
                 params.append(ir.Param(name, p.type.elem, p.type.rank, ir.product(shape)))
-                root = Root(None, False, p.type.elem)
-                view = dense_view(Mem(name, p.type.elem, frozenset((root,))), shape)
                 if not local:
-                    self.receive(params[-1], view.shape)
-                strides = tuple([self.let(s, "s") for s in view.strides])
-                self.bind(p, View(view.base, view.offset, strides, view.shape, True))
+                    self.receive(params[-1], shape)
+                self.bind(p, self.whole(name, Root(None, False, p.type.elem), shape))
             elif isinstance(p.type, AccType):
                 self.bind(p, records.parameter(self, name, p.type, params))
             else:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Dim = tuple[Poly, Poly]
 """Size and stride."""
 
-_ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
+ARITHMETIC = {"+": "add", "-": "sub", "*": "mul"}
 _LONGEST = 24  # terms of a polynomial
 
 
@@ -92,8 +92,8 @@ class Regions:
             if one is None or two is None:
                 continue
             (n, inner), (m, within) = one, two
-            p_along, p_rest = _split(p, mono, c)
-            q_along, q_rest = _split(q, mono, c)
+            p_along, p_rest = split(p, mono, c)
+            q_along, q_rest = split(q, mono, c)
             if not self._within(p_rest, inner, s) or not self._within(q_rest, within, s):
                 continue
             gap = plus(q_along, p_along, -1)
@@ -153,9 +153,9 @@ class Regions:
         if isinstance(e, Ref):
             init = self.lo.lets.get(e.name)
             return {(self.var(e),): 1} if init is None or e.type is not I64 or _reads(init) else self.poly(init)
-        if isinstance(e, ir.Bin) and e.op in _ARITHMETIC:
-            return self._combine(_ARITHMETIC[e.op], e.left, e.right)
-        if isinstance(e, ir.Scalar) and e.op in _ARITHMETIC.values() and e.type is I64:
+        if isinstance(e, ir.Bin) and e.op in ARITHMETIC:
+            return self._combine(ARITHMETIC[e.op], e.left, e.right)
+        if isinstance(e, ir.Scalar) and e.op in ARITHMETIC.values() and e.type is I64:
             return self._combine(e.op, *e.args)
         return {(self.var(e),): 1}
 
@@ -196,7 +196,7 @@ def _along(dims: list[Dim], step: Poly) -> tuple[Poly, list[Dim]] | None:
     return (sizes[0] if sizes else constant(1)), [d for d in dims if d[1] != step]
 
 
-def _split(p: Poly, mono: Mono, c: int) -> tuple[Poly, Poly]:
+def split(p: Poly, mono: Mono, c: int) -> tuple[Poly, Poly]:
     """`p` as q * (c * mono) + r."""
     q: Poly = {}
     r: Poly = {}
@@ -215,4 +215,4 @@ def _split(p: Poly, mono: Mono, c: int) -> tuple[Poly, Poly]:
     return q, r
 
 
-__all__ = ["Regions"]
+__all__ = ["ARITHMETIC", "Regions", "split"]

@@ -14,6 +14,7 @@ from futad.imp.dispatch import Destination, handles
 from futad.imp.elements import bind_elements, element, guarded, put, step
 from futad.imp.indexing import if_inside
 from futad.imp.ir import Expr, Ref
+from futad.imp.loops.places import Sizes
 from futad.imp.loops.schedule import MapLoop, scheduled
 from futad.imp.packed import packed
 from futad.imp.placement import ONE_PASS, in_step
@@ -224,8 +225,9 @@ class SoacLoop:
         # All iterations read and write the arrays, one after the other unless they only add to them.
         asked = lo.nest(self.stm)
         outermost = lo.nests - lo.parts == 1
+        sizes = Sizes(lo.shapes, lo.ranges, lo.lets)
         made = scheduled(
-            MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked, lo.before, outermost)
+            MapLoop(loop, lo.target, lo.name, self.elements_of_results, arrays, asked, lo.before, outermost, sizes)
         )
         if not outermost:
             lo.before[made[0]] = made, loop

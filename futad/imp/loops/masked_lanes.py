@@ -10,10 +10,11 @@ so that vector lanes have work although each step waits for the one before.  (Pr
 and Warren, "Conversion of Control Dependence to Data Dependence", 1983.)
 
 What an iteration would not have done is done by no lane: a lane that is not active keeps its scalars, reads no memory
-of others and writes none.  Checks are made for all lanes together.  Where one fails, or an array that the lanes have
-for themselves is too large, the block's iterations are done again one by one, by the loop as it was; nothing that
-others see has been changed by then.  So failures are those of the loop as it was.  A block whose lanes are mostly at
-rest is the last one: the iterations after it are done one by one, too.
+of others, but for places that are in their arrays whatever it does (`places.py`), and writes none.  Checks are made for
+all lanes together.  Where one fails, or an array that the lanes have for themselves is too large, the block's
+iterations are done again one by one, by the loop as it was; nothing that others see has been changed by then.  So
+failures are those of the loop as it was.  A block whose lanes are mostly at rest is the last one: the iterations after
+it are done one by one, too.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from futad.imp.ir import Expr, Load, Num, Ref, Scalar, Stmt, num
 from futad.imp.loops.facts import LoopFacts, bisects
 from futad.imp.loops.if_conversion import can_fail, if_converted
 from futad.imp.loops.lockstep import in_step
+from futad.imp.loops.places import NO_SIZES, Places, Sizes
 from futad.imp.units import unit_of
 from futad.imp.walk import has_load, loads_in, parts, refs, rewritten, statements
 from futad.legality import Legality
@@ -43,6 +45,7 @@ FOLDS_UNREAD = LEGAL.condition("folds unread", "a lane reads, or overwrites, wha
 SUMS_UNSEEN = LEGAL.condition("sums unseen", "an iteration reads what earlier ones have reduced")
 CHECKED_BEFORE = LEGAL.condition("checked before", "what a block has done is done twice when a check fails")
 HARMLESS = LEGAL.condition("harmless at rest", "a lane that is not active reads out of range, or divides by zero")
+IN_RANGE = LEGAL.condition("in range for all", "a lane at rest reads a place that is in no array")
 SOME_LANE_READS = LEGAL.condition("some lane reads", "lanes at rest read the first element of an array without any")
 OWN_MEMORY = LEGAL.condition("memory of its own", "lanes write over what others of the block still read")
 
@@ -59,13 +62,15 @@ class _Refused(Exception):
 
 
 def masked(
-    loop: ir.For, body: list[Stmt], folds: Set[str], name: Callable[[str], str], reassociate: bool, asked: bool = False
-) -> list[Stmt] | None:
+    loop: ir.For, body: list[Stmt], folds: Set[str], name: Callable[[str], str], reassociate: bool, asked: bool = False,
+    sizes: Sizes = NO_SIZES,
+) -> list[Stmt] | None:  # fmt: skip
     """A map's loop, with this body (`accumulations`), in blocks of lanes.
 
     None unless it has inner loops of different lengths, and nothing but scalars, arrays of its own and places in memory
     that differ between iterations.  `folds`: pointers to arrays that it folds into.  `name` makes names of variables;
-    `reassociate`: whether additions to memory may be made in another order; `asked`: whether it pays or not.
+    `reassociate`: whether additions to memory may be made in another order; `asked`: whether it pays or not; `sizes`:
+    what is known of arrays.
     """
     inside = [s for s in statements(body) if isinstance(s, (ir.While, ir.For))]
     if loop.step != 1 or not inside:
@@ -83,7 +88,7 @@ def masked(
     made = Counter(n for s in every for n in s.defines())
     if any(k > 1 for k in made.values()):
         return refused("two variables of its body have one name")
-    lanes = _Lanes(loop.var, folds, name, reassociate, frozenset(made), every)
+    lanes = _Lanes(loop.var, folds, name, reassociate, frozenset(made), every, sizes)
     try:
         tree = lanes.body(body, None, True)
     except _Refused as e:
@@ -100,10 +105,11 @@ class _Lanes:
 
     def __init__(
         self, var: str, folds: Set[str], name: Callable[[str], str], reassociate: bool, made: frozenset[str],
-        every: list[Stmt],
+        every: list[Stmt], sizes: Sizes,
     ) -> None:  # fmt: skip
         self.var, self.folds, self.name, self.reassociate, self.made = var, folds, name, reassociate, made
         self.every = every
+        self.places = Places(sizes, var, made, frozenset(n for s in every for n in s.assigns()))
         self.starts: dict[str, tuple[Expr, int]] = {}  # what variables begin with, and in how many loops
         self.varying = {var}  # scalars that differ between lanes
         self.arrays: set[str] = set()  # pointers to what an iteration has for itself
@@ -126,12 +132,14 @@ class _Lanes:
     def body(self, stmts: list[Stmt], mask: Expr | None, sure: bool) -> list[Stmt]:
         """The statements for all lanes in which `mask` holds; `sure`: that is so in at least one of them."""
         out: list[Stmt] = []
+        passed = len(self.places.passed)
         for k, s in enumerate(stmts):
             before = self.checks
             out += self.statement(s, mask, sure)
             if self.checks > before and k + 1 < len(stmts):
                 out.append(ir.If(self.good, self.body(stmts[k + 1 :], mask, sure), []))
-                return out
+                break
+        del self.places.passed[passed:]
         return out
 
     def statement(self, s: Stmt, mask: Expr | None, sure: bool) -> list[Stmt]:
@@ -180,6 +188,7 @@ class _Lanes:
         self, n: str, t: ir.Prim, init: Expr | None, mutable: bool, mask: Expr | None, sure: bool
     ) -> list[Stmt]:
         if not mutable and init is not None:
+            self.places.declare(n, t, init, self.varying)
             if not self.differs(init) and (sure or not (has_load(init) or can_fail(init))):
                 return [ir.Decl(n, t, init)]
             if self.moves(init):
@@ -233,6 +242,8 @@ class _Lanes:
         if self.guarded(cond, mask, sure):
             raise _Refused("a check under a mask reads memory")
         self.checks += 1
+        if mask is None or (sure and not self.differs(cond)):
+            self.places.check(cond)
         fails: Expr = Scalar("not", (cond,), BOOL, BOOL)
         if sure and not self.differs(cond):
             return [ir.Assign(self.bad.name, Scalar("or", (self.bad, _one(fails)), I64, I64))]
@@ -373,14 +384,21 @@ class _Lanes:
         """Whether only active lanes may compute the expression."""
         if mask is None:
             return False
-        loads = [x for x in loads_in(e) if not _rests(x, mask)]
+        loads = [x for x in loads_in(e) if not _rests(x, mask) and not self.in_range(x, sure)]
         return not HARMLESS(not can_fail(e) and not any(self.differs(x.index) or not sure for x in loads))
+
+    def in_range(self, x: Load, sure: bool) -> bool:
+        """Whether lanes at rest may read where they would, were they active."""
+        known = sure and x.pointer not in self.arrays and x.pointer in self.places.sizes.arrays
+        return known and IN_RANGE(self.places.inside(x))
 
     def resting(self, e: Expr, mask: Expr | None, sure: bool) -> Expr:
         """The expression with lanes at rest reading the first elements of arrays of which some lane reads one."""
 
         def load(x: Expr) -> Expr:
             if not isinstance(x, Load) or mask is None or not self.differs(x.index) or can_fail(x.index):
+                return x
+            if self.in_range(x, sure):
                 return x
             return replace(x, index=Scalar("and", (x.index, _all_bits(mask)), I64, I64))
 
@@ -428,7 +446,7 @@ class _Lanes:
         tree = self.joined(tree)
         runs = [s for s in statements(tree) if isinstance(s, ir.Seq)]
         named = Counter(n for run in runs for n in _mentioned(run.body) & self.varying)
-        shared = {n for n, k in named.items() if k > 1 and n != self.var}
+        shared = {n for n, k in named.items() if k > 1 and n != self.var and n not in self.places.again}
         arrays = {n: self.name(n.split("_")[0]) for n in sorted(shared)}
 
         def go(stmts: list[Stmt]) -> list[Stmt]:
@@ -469,11 +487,14 @@ class _Lanes:
         """A loop over the lanes that does the run; `arrays`: where scalars are that other runs use, too."""
         used = _mentioned(run)
         made = {n for s in run for n in s.defines()}
+        again = self.places.computed_again(used - made)
+        used |= {n for s in again for n in refs(s)}
         changed = {n for s in statements(run) for n in s.assigns()}
         before: list[Stmt] = []
         after: list[Stmt] = []
         if self.var in used:
             before.append(ir.Decl(self.var, I64, ir.add(Ref(self.first, I64), self.lane)))
+        before += again
         for n in sorted(used & arrays.keys()):
             t, kept = self.types[n], self.kept(n)
             if n not in made:

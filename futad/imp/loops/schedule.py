@@ -24,6 +24,7 @@ from futad.imp.loops.guarded_reads import staged_reads, straightened
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
+from futad.imp.loops.places import NO_SIZES, Sizes
 from futad.imp.loops.rows_in_groups import in_groups
 from futad.imp.loops.short_loops import short_inside
 from futad.imp.loops.split_index import index_set_split
@@ -48,7 +49,7 @@ class MapLoop:
     Its iterations can run in any order but for additions to memory, folds of scalars, and what they do to the arrays
     that it `folds` into (pointers).  `name` makes names of variables; `elements`: where an iteration, by its variable,
     puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.  `before`:
-    the loops inside as they were.  `outermost`: whether there is no nest around it.
+    the loops inside as they were.  `outermost`: whether there is no nest around it.  `sizes`: what is known of arrays.
     """
 
     loop: ir.For
@@ -59,6 +60,7 @@ class MapLoop:
     nest: Nest | None = None
     before: Before = field(default_factory=dict)
     outermost: bool = True
+    sizes: Sizes = NO_SIZES
 
     def asked(self, name: str) -> tuple[int, ...] | None:
         """The numbers with which a transformation is asked for; None if it is not."""
@@ -301,7 +303,7 @@ def _distribute(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 def _masked(m: MapLoop, then: Then) -> list[Stmt] | None:
     asked = m.asked("masked-lanes") is not None
-    return masked(m.loop, accumulations(m.loop.body), m.folds, m.name, m.target.reassociates, asked)
+    return masked(m.loop, accumulations(m.loop.body), m.folds, m.name, m.target.reassociates, asked, m.sizes)
 
 
 def _fission(m: MapLoop, then: Then) -> list[Stmt] | None:
