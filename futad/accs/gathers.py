@@ -8,12 +8,21 @@
 
 The adjoint of a stencil is a stencil: so no zeros are written first, each element is written once, and maps that read
 the sum are fused with it.  Borders are for the loops (index-set splitting).
+
+Note [Around the end]
+~~~~~~~~~~~~~~~~~~~~~
+If n iterations add to (i + c) mod n along an axis of size n, exactly one adds to a place t: (t - c) mod n, whatever c
+is, so the update is a permutation and no guard is needed.  This holds for the remainder that rounds to minus infinity
+(`%`, `mod`), whose values lie in 0 .. n - 1 as n > 0 where there is an iteration; not for `%%` (`rem`), which is
+negative where i + c is.  c is `far + times * n` with numbers: a sum of other terms might have wrapped around 64 bits,
+and a remainder by n says nothing of it then.  `if i == n - 1 then 0 else i + 1` and `if i == 0 then n - 1 else i - 1`
+are the same, and so are they with another comparison that tells the first or the last iteration from all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from futad.core import ir
 from futad.core.builder import Builder
@@ -43,11 +52,17 @@ LEGAL = Legality(
     worth="the heat equation's gradient 1.25 to 0.91 ms: `benchmarks/without.py gathers heat`",
 )
 EACH_LOOP = LEGAL.condition("each loop moves one axis", "of several iterations that add to one place one is seen")
+ONE_SIZE = LEGAL.condition(
+    "modulus, width and axis are one size", "a place around the end is that of another iteration"
+)
+NOT_WRAPPED = LEGAL.condition("sums do not wrap", "the remainder of a sum beyond 64 bits is that of another place")
+OTHER_END = LEGAL.condition("from an end to the other", "two iterations add to one place, of which one is seen")
 KNOWN_OUTSIDE = LEGAL.condition("branches known outside", "a place asks another iteration for what it does not know")
 
 MOST = 6  # additions
 FARTHEST = 64  # places between an iteration's own and one that it adds to
 GUARDS = 8  # operations by which an addition is left out
+LARGEST = 1 << 31  # of numbers in sums of places
 
 
 @dataclass(slots=True)
@@ -56,6 +71,24 @@ class _Level:
 
     width: Atom
     counters: set[Var]
+
+
+@dataclass(slots=True, frozen=True)
+class _Place:
+    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one."""
+
+    level: int
+    far: int
+    around: bool = False
+
+
+@dataclass(slots=True, frozen=True)
+class _Sum:
+    """`i + far + times * n`: i the iteration's number of a map, or zero; n the size of an axis."""
+
+    level: int | None
+    far: int
+    times: int = 0
 
 
 @dataclass(slots=True)
@@ -116,7 +149,7 @@ class _Gathers:
         found = self.taken(e.lam, acc)
         if found is None or not 2 <= len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
             return None
-        places = [self.place(a.index) for a in found.additions]
+        places = [self.place(a.index, t.shape) for a in found.additions]
         known = [p for p in places if p is not None]
         if len(known) < len(places) or len({tuple(p) for p in known}) < 2:
             return None
@@ -150,7 +183,7 @@ class _Gathers:
             elif type(e) is ir.If:
                 if not self.branch(s, e, out):
                     return None
-            elif type(e) is not ir.Map or not self.mapped(s, e, out):
+            elif not isinstance(e, ir.Map | ir.Fused) or not self.mapped(s, e, out):
                 return None
         return out
 
@@ -180,9 +213,9 @@ class _Gathers:
             sides = [Lambda((), tuple(t.stms), tuple(r)) for t, r in zip((then, orelse), results, strict=True)]
             out.stms.append(Stm(tuple(pat), ir.If(e.cond, *sides), s.attrs))
         out.end = s.pat[at]
-        return bool(pat) or not then.stms and not orelse.stms
+        return bool(pat) or all(_is_place(t, side) for side in (then, orelse) for t in side.stms)
 
-    def mapped(self, s: Stm, e: ir.Map, out: _Taken) -> bool:
+    def mapped(self, s: Stm, e: ir.Map | ir.Fused, out: _Taken) -> bool:
         """Take the additions out of a map, which gives their values instead, if there are no others around it."""
         if out.end not in e.arrays or out.additions:
             return False
@@ -203,7 +236,7 @@ class _Gathers:
         result = [r for k, r in enumerate(e.lam.result) if k != at]
         lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(found.stms), (*result, *values))
         pat = (*[v for k, v in enumerate(s.pat) if k != at], *values.values())
-        out.stms.append(Stm(pat, ir.Map(e.width, tuple([e.arrays[k] for k in keep]), lam), s.attrs))
+        out.stms.append(Stm(pat, e.over(tuple([e.arrays[k] for k in keep]), lam), s.attrs))
         out.additions += found.additions
         out.end = s.pat[at]
         return True
@@ -215,32 +248,105 @@ class _Gathers:
 
     # -- places
 
-    def place(self, index: ir.Atoms) -> list[tuple[int, int]] | None:
+    def place(self, index: ir.Atoms, shape: Sequence[Atom]) -> list[_Place] | None:
         """For each axis the map that moves along it, and how far from its iteration's number."""
-        out = [self.moved(i) for i in index]
+        out = [self.moved(i, n) for i, n in zip(index, shape, strict=True)]
         found = [p for p in out if p is not None]
-        if len(found) < len(out) or any(abs(c) > FARTHEST for _, c in found):
+        if len(found) < len(out) or any(abs(p.far) > FARTHEST for p in found):
             return None
-        return found if EACH_LOOP(sorted(level for level, _ in found) == [*range(len(self.levels))]) else None
+        return found if EACH_LOOP(sorted(p.level for p in found) == [*range(len(self.levels))]) else None
 
-    def moved(self, a: Atom) -> tuple[int, int] | None:
+    def moved(self, a: Atom, n: Atom) -> _Place | None:
+        e = self.defs.get(a) if type(a) is Var else None
+        if type(e) is ir.At and self.counts(e.array) and isinstance(e.index[0], Var | Const):
+            return self.moved(e.index[0], n)  # a place that is checked
+        if type(e) is ir.Op and e.op == "mod":
+            return self.around(e, n)
+        if type(e) is ir.Op and e.op == "select":
+            return self.to_the_other_end(e, n)
+        s = self.sum(a, n)
+        return _Place(s.level, s.far) if s is not None and s.level is not None and not s.times else None
+
+    def sum(self, a: Atom, n: Atom) -> _Sum | None:
+        """The integer as a sum, n the size of the axis; None if it is another one, or might wrap around 64 bits."""
+        if a.type is not I64:
+            return None
+        if type(a) is Const:
+            return _Sum(None, int(a.value))
+        if a is n:
+            return _Sum(None, 0, 1)
         for k, level in enumerate(self.levels):
             if a in level.counters:
-                return k, 0
-        e = self.defs.get(a) if type(a) is Var else None
-        if type(e) is not ir.Op or e.op not in ("add", "sub") or a.type is not I64:
+                return _Sum(k, 0)
+        e = self.defs.get(a)
+        if type(e) is not ir.Op or e.op not in ("add", "sub"):
             return None
-        x, y = e.args
-        if e.op == "add" and type(x) is Const:
-            x, y = y, x
-        inner = self.moved(x) if type(y) is Const else None
-        if inner is None or type(y) is not Const:
+        x, y = (self.sum(b, n) for b in e.args)
+        if x is None or y is None or y.level is not None and (e.op == "sub" or x.level is not None):
             return None
-        return inner[0], inner[1] + (int(y.value) if e.op == "add" else -int(y.value))
+        sign = 1 if e.op == "add" else -1
+        far, times = x.far + sign * y.far, x.times + sign * y.times
+        if not NOT_WRAPPED(abs(far) < LARGEST and abs(times) <= 2):
+            return None
+        return _Sum(y.level if x.level is None else x.level, far, times)
+
+    def around(self, e: ir.Op, n: Atom) -> _Place | None:
+        """Note [Around the end]"""
+        s = self.sum(e.args[0], e.args[1])
+        if s is None or s.level is None:
+            return None
+        if not ONE_SIZE(e.args[1] is n and self.levels[s.level].width is n):
+            return None
+        far = s.far
+        if type(n) is Const and n.value > 0:
+            half = n.value // 2
+            far = (far + half) % n.value - half
+        return _Place(s.level, far, around=True)
+
+    def to_the_other_end(self, e: ir.Op, n: Atom) -> _Place | None:
+        """The next or the last place, at the end the first or the last one.  Note [Around the end]"""
+        border = self.border(e.args[0], n)
+        if border is None:
+            return None
+        level, last, holds = border
+        there, elsewhere = (self.sum(a, n) for a in (e.args[1:] if holds else e.args[:0:-1]))
+        far = 1 if last else -1
+        if there is None or elsewhere != _Sum(level, far):
+            return None
+        other = _Sum(None, 0) if last else self.size(n, -1)
+        if not OTHER_END(there in (other, replace(self.size(n, far, -far), level=level))):
+            return None
+        return _Place(level, far, around=True) if ONE_SIZE(self.levels[level].width is n) else None
+
+    def border(self, cond: Atom, n: Atom) -> tuple[int, bool, bool] | None:
+        """What tells the first or the last iteration of a map from all others: the map, whether it is the last one,
+        and whether the condition holds there."""
+        e = self.defs.get(cond) if type(cond) is Var else None
+        if type(e) is not ir.Op or e.op not in ("eq", "ne", "lt", "le"):
+            return None
+        x, y = (self.sum(a, n) for a in e.args)
+        if x is None or y is None or (x.level is None) is (y.level is None):
+            return None
+        own, other = (y, x) if x.level is None else (x, y)
+        assert own.level is not None
+        at = _Sum(None, other.far - own.far, other.times - own.times)  # what the number is compared with
+        if e.op in ("eq", "ne"):
+            ends, holds = (_Sum(None, 0), self.size(n, -1)), [e.op == "eq"] * 2
+        else:  # it is less, or not less
+            ends, holds = (_Sum(None, 1), self.size(n, -1)), [own is x, own is not x]
+            at = replace(at, far=at.far + ((e.op == "le") is (own is x)))
+        for last, end in enumerate(ends):
+            if at == end:
+                return own.level, bool(last), holds[last]
+        return None
+
+    def size(self, n: Atom, far: int, times: int = 1) -> _Sum:
+        """`times * n + far`"""
+        return _Sum(None, far + times * int(n.value)) if type(n) is Const else _Sum(None, far, times)
 
     # -- sums
 
-    def gathered(self, b: Builder, base: Atom, additions: list[_Addition], places: list[list[tuple[int, int]]]) -> Atom:
+    def gathered(self, b: Builder, base: Atom, additions: list[_Addition], places: list[list[_Place]]) -> Atom:
         """The array with all that is added."""
         shape = shape_of(base.type)
 
@@ -266,18 +372,23 @@ class _Gathers:
         shape: Sequence[Atom],
         at: list[Atom],
         additions: list[_Addition],
-        places: list[list[tuple[int, int]]],
+        places: list[list[_Place]],
     ) -> Atom:
         """What is at a place in the end: what was there, and what each addition adds."""
         for a, place in zip(additions, places, strict=True):
             numbers: dict[int, Atom] = {}
             conds: list[Atom] = []
-            for i, n, (level, far) in zip(at, shape, place, strict=True):
-                numbers[level] = q = b.op("sub", i, i64(far)) if far else i
-                if far > 0:
+            for i, n, p in zip(at, shape, place, strict=True):
+                q = b.op("sub", i, i64(p.far)) if p.far else i
+                if p.around and p.far:
+                    q = b.op("mod", q, n)
+                numbers[p.level] = q
+                if p.around:
+                    continue
+                if p.far > 0:
                     conds.append(b.op("le", ZERO, q))
-                width = self.levels[level].width
-                if far < 0 or width is not n:
+                width = self.levels[p.level].width
+                if p.far < 0 or width is not n:
                     conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
             steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
             left = [GUARDS]
@@ -315,6 +426,11 @@ class _Gathers:
         if not KNOWN_OUTSIDE(False):
             raise _Unknown
         return a
+
+
+def _is_place(s: Stm, scope: _Taken) -> bool:
+    """Whether a statement does no more than say where is added: it fails at no place that is found."""
+    return type(s.exp) is ir.Op and any(s.pat[0] in a.index for a in scope.additions)
 
 
 class _Unknown(Exception):

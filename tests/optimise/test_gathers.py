@@ -88,3 +88,104 @@ def test_iterations_of_a_map_that_moves_no_axis_are_all_added() -> None:
         want[i + 1, i] += a.sum() * x[i + 2, i]
         want[i + 2, i] += a.sum() * x[i + 1, i]
     np.testing.assert_allclose(futad.compile(text, backend="c").main(x, a), want)
+
+
+# Of x [n] in a loop: what is summed, with neighbours around the end.
+AROUND = {
+    "neighbours": "tabulate n (\\i -> x[i] * x[(i + 1) % n] - f64.sin x[(i + n - 1) % n])",
+    "negative": "tabulate n (\\i -> x[i] * x[(i - 1) % n] - f64.sin x[(i - 7) % n])",
+    "more than the size": "tabulate n (\\i -> x[(i + 5) % n] * x[i] + x[(i + n + n - 40) % n] ** 3)",
+    "itself": "tabulate n (\\i -> x[(i + n) % n] * x[(i + 1) % n])",
+    "by comparison": """tabulate n (\\i ->
+      let next = if i == n - 1 then 0 else i + 1
+      let last = if i == 0 then n - 1 else i - 1
+      in x[i] * x[next] - f64.sin x[last])""",
+    "by order": """tabulate n (\\i ->
+      let next = if i + 1 < n then i + 1 else 0
+      let last = if i > 0 then i - 1 else n - 1
+      in x[i] * x[next] - f64.sin x[last])""",
+    "by reversed order": """tabulate n (\\i ->
+      let next = if n - 1 <= i then i + 1 - n else i + 1
+      let last = if i < 1 then i - 1 + n else i - 1
+      in x[i] * x[next] - f64.sin x[last])""",
+    "by unequal": """tabulate n (\\i ->
+      let next = if i + 1 != n then i + 1 else 0
+      let last = if 0 != i then i - 1 else n - 1
+      in x[i] * x[next] - f64.sin x[last])""",
+    "in branches": """tabulate n (\\i ->
+      (if i > 0 then x[(i + 1) % n] else 0) * x[i] + (if 2 * i < n then 3 * x[(i - 2) % n] else x[(i - 1) % n]))""",
+}
+NOT_AROUND = {
+    "held at the end": """tabulate n (\\i ->
+      let next = if i == n - 1 then i else i + 1
+      let last = if i == 0 then 0 else i - 1
+      in x[i] * x[next] - f64.sin x[last])""",
+    "by less": "tabulate n (\\i -> let m = i64.max 1 (n - 1) in x[i] * x[(i + 1) % m] - f64.sin x[(i + m - 1) % m])",
+    "more places": "tabulate (n + 2) (\\i -> x[i % n] * x[(i + 1) % n] - f64.sin x[(i + n - 1) % n])",
+    "fewer places": "tabulate (n - n / 3) (\\i -> x[i] * x[(i + 1) % n] - f64.sin x[(i + n - 1) % n])",
+    "toward zero": "tabulate n (\\i -> x[i] * x[(i + 1) %% n] - f64.sin x[(i + n - 1) %% n])",
+}
+
+
+def around(body: str) -> str:
+    return f"""
+def ring [n] (x: [n]f64): f64 =
+  f64.sum (loop x for _i < 2 do let y = {body} in map (\\i -> y[i % length y] + 0.5 * x[i]) (iota n))
+entry back [n] (x: [n]f64): [n]f64 = vjp ring x 1
+entry second [n] (x: [n]f64) (dx: [n]f64): [n]f64 = jvp (\\x -> vjp ring x 1) x dx
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*AROUND, *NOT_AROUND])
+def test_neighbours_around_the_end(name: str) -> None:
+    text = around((AROUND | NOT_AROUND)[name])
+    assert (fires(text) > 0) is (name in AROUND)
+    expected, *others = (futad.compile(text, backend=b) for b in ("interp", "c", "multicore", "emulated"))
+    for n in (0, 1, 2, 3, 5, 67):
+        if n == 0 and name == "more places":
+            continue  # a remainder by zero
+        x, dx = np.random.default_rng(n).integers(-2, 3, (2, n)) / 4
+        if n == 5:
+            x[3] = np.nan
+        back, second = expected.back(x), expected.second(x, dx)
+        for made in others:
+            np.testing.assert_allclose(made.back(x), back, rtol=1e-12, atol=1e-12)
+            np.testing.assert_allclose(made.second(x, dx), second, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", ["[n][m]", "[6][5]"])
+def test_rows_and_columns_around_the_ends(sizes: str) -> None:
+    n, m = ("n", "m") if sizes == "[n][m]" else ("6", "5")
+    text = f"""
+def torus {"[n][m]" if n == "n" else ""} (x: {sizes}f64): f64 =
+  let x = loop x for _i < 2 do tabulate_2d {n} {m} (\\i j ->
+    let near = map (\\r -> r * x[i, j])
+      [x[(i + 1) % {n}, j], x[(i + {n} - 1) % {n}, j], x[i, (j + 1) % {m}], x[i, (j + {m} - 1) % {m}]]
+    in f64.exp (-x[i, j]) + near[0] * near[1] - near[2] * near[3])
+  in f64.sum (flatten x)
+entry back (x: [][]f64): [][]f64 = vjp torus {"x" if n == "n" else "(x :> [6][5]f64)"} 1
+"""
+    assert fires(text) >= 2  # rows, columns
+    expected, *others = (futad.compile(text, backend=b) for b in ("interp", "c", "multicore", "emulated"))
+    for shape in [(0, 3), (3, 0), (1, 1), (1, 2), (2, 1), (2, 2), (3, 40), (6, 5)] if n == "n" else [(6, 5)]:
+        x = np.random.default_rng(0).random(shape)
+        for made in others:
+            np.testing.assert_allclose(made.back(x), expected.back(x), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.slow
+def test_additions_in_maps_that_fold() -> None:
+    text = """entry back [n][m] (x: [n][m]f64): [n][m]f64 = vjp (\\x ->
+      let x = loop x for _i < 2 do tabulate n (\\i ->
+        let v = tabulate m (\\j -> f64.exp (x[i, j] - 0.1 * x[(i + 1) % n, j] * x[(i - 1) % n, j]))
+        let s = f64.sum v
+        in map (/ s) v)
+      in f64.sum (map (\\r -> f64.sum (map (** 3) r)) x)) x 1"""
+    assert fires(text) > 0
+    expected, *others = (futad.compile(text, backend=b) for b in ("interp", "c", "multicore", "emulated"))
+    for shape in [(0, 2), (1, 3), (2, 4), (3, 1), (9, 5), (40, 17)]:
+        x = np.random.default_rng(0).random(shape)
+        for made in others:
+            np.testing.assert_allclose(made.back(x), expected.back(x), rtol=1e-12, atol=1e-12)
