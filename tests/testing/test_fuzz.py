@@ -18,8 +18,10 @@ import pytest
 
 from futad.core.text import program_text
 from futad.core.types import ONE
+from futad.fires import counting
 from futad.source import compile_text
 from futad.testing import skeletons
+from futad.testing.freeze import emitted
 from futad.testing.fuzz import __main__ as fuzz
 from futad.testing.fuzz import batch, budgets, oracle, workers
 from futad.testing.fuzz.__main__ import main
@@ -126,6 +128,54 @@ def test_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("futad.optimise.rounded.rounded", wrong)
     assert {(f.what, f.mode) for f in batch.run(task).findings} == {("internal", "rev")}
+
+
+@pytest.mark.slow
+def test_recursion_that_devices_refuse_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    seed = next(s for s in range(20) if "#[bound" not in skeletons.program("trees", s).text)
+    task = Task(1, batch.PASSES, "f64", (("trees", seed),), ("value",))
+    done = batch.run(task)
+    assert (done.programs, done.calls, done.findings) == (1, 0, [])
+    monkeypatch.setattr(batch, "THROUGH", ("c",))
+    done = batch.run(task)
+    assert done.calls and not done.findings
+    monkeypatch.setattr(batch, "THROUGH", ("cuda",))
+    monkeypatch.setattr(batch, "NOT_ON_DEVICES", "another message")
+    assert [f.what for f in batch.run(task).findings] == ["refused"]
+
+
+@pytest.mark.slow
+@needs_cc
+def test_what_fires_is_printed(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fuzz, "BATCH", 4)
+    options = ["--programs", "4", "--backends", "passes", "--modes", "value", "--kinds", "tails", "--fires"]
+    assert main(options) == 0
+    fires, _, never = capsys.readouterr().out.partition(" never: ")
+    assert re.search(r"^ +\d+ tail-calls$", fires, re.MULTILINE)
+    assert "tail-calls" not in never and "hand-on" in never.split(", ")
+
+
+# Of each file of skeletons that were made for them, transformations that its programs make fire: else no random program
+# tries these.
+REACHED = {
+    "tails": "tail-calls", "trees": "bounded-recursion records constant-arguments", "windows": "contractions",
+    "chains": "pack-by-rows", "coupled": "invert", "leapfrog": "hand-on", "once": "nest-interchange",
+    "cells": "sink-into-loop", "nearest": "hot-rows", "messages": "added-rows", "kept": "compactions",
+    "beside": "concat-axes rows-copied-at-once", "components": "staged-rows narrow", "stencils": "overlapped-tiling",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", REACHED)
+def test_skeletons_reach_what_they_are_for(kind: str) -> None:
+    missing = set(REACHED[kind].split())
+    for seed in range(40):
+        with counting() as fires:
+            emitted(compile_text(case(kind, seed, "f64", ("rev",)).text()), "c")
+        missing -= fires.keys()
+        if not missing:
+            break
+    assert not missing
 
 
 WRONG = Task(1, "c", "f64", (("twice", 1), ("prefix", 2)), ("value", "rev"))

@@ -69,6 +69,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--limit", type=float, default=30, help="seconds for a program before it counts as hanging")
     p.add_argument("--shrink", type=float, default=0, help="seconds for making each program that went wrong smaller")
     p.add_argument("--keep", type=Path, help="a folder for the programs that went wrong")
+    p.add_argument("--fires", action="store_true", help="print which transformations were applied, which never")
     p.add_argument("--log", type=Path, help="a file that the run's sums are appended to, as a line of JSON")
     return p
 
@@ -119,6 +120,8 @@ def _run(given: argparse.Namespace, kinds: list[str], modes: tuple[str, ...], ba
     finally:
         pool.close()
     print(report.table())
+    if given.fires:
+        print(report.coverage())
     report.progress()
     if report.ties:
         print(f"{report.ties} programs where rounding decides: not counted as findings")

@@ -17,7 +17,8 @@ import numpy as np
 from futad import checks
 from futad.api.program import Program
 from futad.core.interp import Interpreter
-from futad.errors import AssertionFailed, CheckFailure, Error, InternalError
+from futad.errors import AssertionFailed, BackendError, CheckFailure, Error, InternalError
+from futad.fires import counting
 from futad.testing.fuzz import budgets, oracle
 from futad.testing.fuzz.cases import SECOND, Case, Inputs, case, head, inputs, modes_of, ties
 from futad.testing.fuzz.shrink import shrunk, wrong_like
@@ -27,6 +28,8 @@ PLAIN = ("inline", "asserts", "invert", "ad")
 CALLS = 2  # inputs that each program is called with
 PASSES = "passes"  # in place of a backend: the passes of these targets; the interpreter runs what those of C make
 THROUGH = ("multicore", "cuda", "c")
+DEVICES = ("emulated", "cuda", PASSES)
+NOT_ON_DEVICES = "does not run the recursive function"  # a refusal of devices that is no finding
 
 
 @dataclass(slots=True)
@@ -76,6 +79,7 @@ class Outcome:
     calls: int = 0
     ties: int = 0
     findings: list[Finding] = field(default_factory=list)
+    fires: Counter[str] = field(default_factory=Counter)  # what was applied to them, by its name
     seconds: float = 0.0
 
 
@@ -86,6 +90,7 @@ def run(task: Task) -> Outcome:
     cases = task.cases()
     try:
         made = Compiled(cases, task.backend, task.number % 3 == 0 or len(cases) == 1)
+        out.fires = made.fires
     except Error as e:
         if len(cases) > 1:
             for one in task.programs:
@@ -93,9 +98,10 @@ def run(task: Task) -> Outcome:
             out.seconds = time.perf_counter() - start
             return out
         what = "internal" if isinstance(e, InternalError) else "refused"
-        out.findings.append(_finding(cases[0], _failing_mode(cases[0], task), task.backend, what, str(e)))
-        if task.shrink and what == "internal":
-            _shrink(out.findings[-1], cases[0], task.shrink)
+        if not (isinstance(e, BackendError) and NOT_ON_DEVICES in str(e) and task.backend in DEVICES):
+            out.findings.append(_finding(cases[0], _failing_mode(cases[0], task), task.backend, what, str(e)))
+            if task.shrink and what == "internal":
+                _shrink(out.findings[-1], cases[0], task.shrink)
         out.tried.update({(cases[0].kind, m, task.backend): 1 for m in cases[0].modes})
         out.programs = 1
     except Exception as e:  # a traceback of the compiler's own
@@ -123,6 +129,7 @@ def _add(out: Outcome, more: Outcome) -> None:
     out.calls += more.calls
     out.ties += more.ties
     out.findings += more.findings
+    out.fires += more.fires
 
 
 def _failing_mode(c: Case, task: Task) -> str:
@@ -158,13 +165,14 @@ class Compiled:
         self.text = text
         self.program: Program | None = None
         self.made: Interpreter | None = None
-        if backend == PASSES:
-            for name in THROUGH:
-                made = compile_program(Core(funs, core.name), target=TARGETS[name], check=True)
-            self.made = Interpreter(made)
-        elif backend != "interp":
-            self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
-            self.program.executor()
+        with counting() as self.fires:
+            if backend == PASSES:
+                for name in THROUGH:
+                    made = compile_program(Core(funs, core.name), target=TARGETS[name], check=True)
+                self.made = Interpreter(made)
+            elif backend != "interp":
+                self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
+                self.program.executor()
         wanted = {f"{m}{k}" for k, c in enumerate(cases) for m in c.reference}
         funs = {k: f for k, f in core.funs.items() if f.entry is None or f.entry.name in wanted}
         bare = budgets.without(Core(funs, core.name))

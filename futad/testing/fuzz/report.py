@@ -10,6 +10,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from futad import legality
+from futad.fires import DECLARED
 from futad.testing.fuzz.batch import Finding, Outcome
 from futad.testing.fuzz.cases import MODES, case, inputs
 
@@ -25,12 +27,14 @@ class Report:
         self.tried: Counter[tuple[str, str, str]] = Counter()
         self.wrong: Counter[tuple[str, str, str]] = Counter()
         self.findings: list[Finding] = []
+        self.fires: Counter[str] = Counter()
 
     def add(self, o: Outcome) -> None:
         self.programs += o.programs
         self.calls += o.calls
         self.ties += o.ties
         self.tried += o.tried
+        self.fires += o.fires
         for f in o.findings:
             self.findings.append(f)
             self.wrong[f.kind, f.mode, f.backend] += 1
@@ -51,6 +55,14 @@ class Report:
             file=self.out,
             flush=True,
         )
+
+    def coverage(self) -> str:
+        """How often each transformation was applied to the programs, and those that never were."""
+        legality.load_all()
+        declared = {t.name for t in DECLARED.values() if t.fires}
+        lines = [f"{times:8} {name}" for name, times in self.fires.most_common()]
+        silent = sorted(declared - self.fires.keys())
+        return "\n".join([*lines, f"{len(silent)} of {len(declared)} never: {', '.join(silent)}"])
 
     def table(self) -> str:
         """Programs tried and findings, by kind and by mode and backend."""

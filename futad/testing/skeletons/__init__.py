@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 
 from futad.testing.skeletons import (
+    backwards,
     bins,
     choices,
     dynamic,
@@ -20,7 +21,10 @@ from futad.testing.skeletons import (
     nests,
     onehots,
     physics,
+    products,
     recurrent,
+    recursion,
+    rows,
     smalls,
     sorting,
     spectral,
@@ -33,6 +37,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
     integers, views, gradients, choices, bins, nests,
+    recursion, products, backwards, rows,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 
