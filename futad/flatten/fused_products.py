@@ -238,7 +238,8 @@ def one_batch(stm: core.Stm) -> list[core.Stm] | None:
     given: dict[Atom, Atom] = dict(zip(e.lam.params, e.arrays, strict=True))
     if e.accs or m.accs or e.lam.result != below.pat or not all(a in given for a in m.arrays):
         return None
-    if not {*given}.isdisjoint([m.width, *[x for v in below.pat for x in shape_of(v.type)]]):
+    # A matrix of the outer map that all products of the inner one read is no row of the batch.
+    if not {*given}.isdisjoint([m.width, *m.lam.free(), *[x for v in below.pat for x in shape_of(v.type)]]):
         return None
     b = Builder()
     total = b.size_mul([e.width, m.width])

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import futad
 from futad.core.interp import Interpreter
 from futad.runtime.device import EmulatedDevice
 from futad.testing.build import prepared
@@ -183,3 +184,27 @@ def test_what_others_need_is_stored() -> None:
         fun = DEVICE.fun(entry)
         a = DEVICE.count(entry, {p.name: 50 for p in fun.body.params[: fun.num_sizes]})
         assert a.total.written >= written * 8 * 50 * 50
+
+
+BATCHES = """
+def mm [p][q][r] (a: [p][q]f64) (b: [q][r]f64): [p][r]f64 =
+  map (\\row -> map (\\column -> f64.sum (map2 (*) row column)) (transpose b)) a
+entry shared [b][n][k] (ws: [b][k][k]f64) (xss: [b][n][k][k]f64): [b][n][k][k]f64 =
+  map2 (\\w xs -> map (\\x -> mm w (transpose x)) xs) ws xss
+entry own [b][n][k] (ws: [b][n][k][k]f64) (xss: [b][n][k][k]f64): [b][n][k][k]f64 = map2 (map2 mm) ws xss
+"""
+
+
+@needs_cxx
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(2, 3, 4), (0, 3, 2), (2, 0, 2), (3, 1, 1)])
+def test_a_matrix_of_the_outer_batch_is_shared_by_the_inner_one(sizes: tuple[int, int, int]) -> None:
+    b, n, k = sizes
+    rng = np.random.default_rng(1)
+    xss = rng.normal(size=(b, n, k, k))
+    program = futad.compile(BATCHES, backend="emulated")
+    ws = rng.normal(size=(b, k, k))
+    want = ws[:, None] @ xss.transpose(0, 1, 3, 2)
+    np.testing.assert_allclose(program.shared(ws, xss), want, rtol=1e-12, atol=1e-12)
+    own = rng.normal(size=(b, n, k, k))
+    np.testing.assert_allclose(program.own(own, xss), own @ xss, rtol=1e-12, atol=1e-12)
