@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from futad.core import ir
+from futad.core.construct import statements
 from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
 from futad.core.scalarops import OPS
@@ -115,7 +116,7 @@ def _merged(terms: Sequence[ir.Atoms]) -> Sum:
 @dataclass(slots=True)
 class _Bounds:
     """Walks a loop.  `inside`: what is bound in it.  `upper`: bounds of sizes, where the walk is; `natural`: what is
-    known not to be negative."""
+    known not to be negative; `counters`: how many iterations the loops have that they count."""
 
     program: ir.Program
     known: set[Var]
@@ -123,6 +124,7 @@ class _Bounds:
     inside: set[Var] = field(default_factory=set)
     upper: dict[Var, Sum] = field(default_factory=dict)
     natural: set[Var] = field(default_factory=set)
+    counters: dict[Atom, Atom] = field(default_factory=dict)
 
     # -- sizes
 
@@ -159,6 +161,8 @@ class _Bounds:
                 made = x
             case "add", [x, y] if x is not None and y is not None:
                 made = (*x, *y)
+            case "sub", [_, x] if self.counts_down(*e.args):
+                made, natural = x, True
             case "sub", [x, _] if self.not_negative(e.args[1]):
                 made, natural = x, False
             case "mul", [x, y] if x is not None and y is not None and natural:
@@ -173,6 +177,17 @@ class _Bounds:
             self.upper[v] = made
         if natural:
             self.natural.add(v)
+
+    def counts_down(self, last: Atom, i: Atom) -> bool:
+        """Whether `last - i` is the number of a return sweep's iteration: i counts the n of a loop, `last` is n - 1."""
+        n = self.counters.get(i)
+        if n is None:
+            return False
+        if isinstance(n, Const) or isinstance(last, Const):
+            return isinstance(n, Const) and isinstance(last, Const) and last.value == n.value - 1
+        every = (s for f in self.program.funs.values() for s in statements(f.body.stms))
+        made = next((s.exp for s in every if s.pat == (last,)), None)
+        return isinstance(made, ir.Op) and made.op == "sub" and made.args == (n, Const(I64, 1))
 
     def part(self, array: Atom, index: Sequence[object]) -> None:
         """What a part of an array that is there says of sizes."""
@@ -212,6 +227,7 @@ class _Bounds:
     def counter(self, e: ir.For) -> None:
         i = e.body.params[0]
         self.natural.add(i)
+        self.counters[i] = e.bound
         bound = self.bound(e.bound)
         if bound is not None:
             self.upper[i] = bound
