@@ -85,7 +85,11 @@ def _many(
         one = ir.Lambda(one.params, tuple(protect(live(one.stms, one.result)[0], one.result)), one.result)
         return b, list(first), list(b.emit(ir.Map(d, directions, one), "d"))
     wide = [x if f else b.let(ir.Replicate((d,), x), "rep") for x, f in zip(out[k:], varied[k:], strict=True)]
-    return b, out[:k], wide
+    values = out[:k]
+    if any(varied[:k]):  # what functions return beside derivatives seems to depend on the direction, too
+        once = b.inline(lam, e.args)
+        values = [y if f else x for x, y, f in zip(values, once, varied[:k], strict=True)]
+    return b, values, wide
 
 
 class _Expander(ir.Renamer):

@@ -199,3 +199,39 @@ def test_batches_at_other_dimensions_of_results(prog: Program) -> None:
     for axes, text in wrong.items():
         with pytest.raises(UsageError, match=text):
             futad.vmap(prog.parts, out_axes=axes)
+
+
+RECURSIVE = """
+ATTRS
+def go [n] (x: [n]f64) (i: i64) (w: f64) : (f64, f64) =
+  if i >= n then (w, 0.2) else
+  let (a, p) = go x (2 * i + 1) w
+  let (b, q) = go x (2 * i + 2) w
+  in (a * b - w, p * q * x[i])
+entry direct [n] (x: [n]f64) (p: f64) = (go x 0 p).0
+entry loops [n] (x: [n]f64) (p: f64) = loop p for _i < 3 do let r = go x 0 p in f64.sin (r.0 + r.1)
+entry maps [n] (x: [n]f64) (p: f64) = f64.sum (map (\\y -> let r = go x 0 (p + y) in r.0 * r.1) x)
+entry updated [n] (x: *[n]f64) (p: f64) = let r = go (x with [0] = p) 1 p in r.0 * r.1
+"""
+
+
+@pytest.mark.parametrize("attrs", ["", "#[again]"])
+@pytest.mark.parametrize("backend", ["interp", pytest.param("c", marks=pytest.mark.slow)])
+def test_recursion_in_many_directions(attrs: str, backend: str) -> None:
+    """The value is that of one call, not one for each direction."""
+    p = futad.compile(RECURSIVE.replace("ATTRS", attrs), backend=backend)
+    x, w = np.array([0.3, 0.4, 0.5]), 1.1
+    tangents = np.vstack([np.eye(3), np.zeros((1, 3))]), np.array([0, 0, 0, 1.0])
+    for name in ("direct", "loops", "maps", "updated"):
+        f = getattr(p, name)
+        of_x, of_w = futad.grad(f, (0, 1))(x, w)
+        want = np.array([*of_x, of_w])
+        for k in (4, 1, 0):
+            value, along = futad.jmp(f, (x, w), [t[:k] for t in tangents])
+            assert np.shape(value) == () and value == pytest.approx(f(x.copy(), w), rel=1e-12)
+            np.testing.assert_allclose(along, want[:k], rtol=1e-11, atol=1e-13)
+            value, pull = futad.mjp(f, x.copy(), w)
+            back = pull(np.arange(1.0, k + 1))
+            assert np.shape(value) == () and value == pytest.approx(f(x.copy(), w), rel=1e-12)
+            np.testing.assert_allclose(back[0], np.outer(np.arange(1, k + 1), of_x), rtol=1e-11, atol=1e-13)
+            np.testing.assert_allclose(back[1], np.arange(1, k + 1) * of_w, rtol=1e-11, atol=1e-13)
