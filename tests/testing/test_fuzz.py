@@ -84,7 +84,7 @@ def test_dual_numbers_find_what_both_modes_have_wrong(monkeypatch: pytest.Monkey
 
     whole = scalar._choice
     monkeypatch.setattr(scalar, "_choice", lambda cond, seed, taken: whole(cond, seed, not taken))
-    tasks = [Task(0, "interp", "f64", (("source", 700 + s),), ("rev",)) for s in range(6)]
+    tasks = [Task(0, "interp", "f64", (("ties", 700 + s),), ("rev",)) for s in range(6)]
     found = [f for task in tasks for f in batch.run(task).findings]
     assert found and all(f.what == "mismatch" for f in found)
     assert any(f.detail.startswith("dual numbers against the transformation") for f in found)
