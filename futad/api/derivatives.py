@@ -73,7 +73,7 @@ def jmp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     """The value of f at `args` and its derivatives along many `tangents`, one per argument; None stands for zero.
 
     Tangents have one more dimension than the arguments, in front, of the same size k in all; and so have the
-    derivatives.  The work on f itself is done once for all directions.
+    derivatives.  The work on f itself is done once for all directions, that of recursive calls for each.
     """
     f = _entry(f, "jmp")
     args, tangents, active = _directions(f, "jmp", args, tangents)
@@ -89,7 +89,7 @@ def mjp(
 ) -> tuple[Any, Callable[[Any], Any]]:
     """As `vjp` for many cotangents at once: they, and the adjoints, have one more dimension, in front.
 
-    The work on f itself is done once for all of them.
+    The work on f itself is done once for all of them, that of recursive calls for each.
     """
     f = _entry(f, "mjp")
     active = _active(f, argnums)
