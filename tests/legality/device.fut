@@ -107,6 +107,8 @@ entry weighted [n][d] (xs: [n][d]f64) (vs: [n][d]f64) (y: [n][d]f64) : [n][d]f64
 entry batches_share [b][n][k] (ws: [b][k][k]f64) (xs: [b][n][k][k]f64) : [b][n][k][k]f64 =
   map2 (\w x -> map (\y -> mm w (transpose y)) x) ws xs
 
+entry batches_own [b][n][k] (ws: [b][n][k][k]f64) (xs: [b][n][k][k]f64) : [b][n][k][k]f64 = map2 (map2 mm) ws xs
+
 -- What a product takes along: sums of rows, and nothing else.
 entry rows_greatest [n][m][k] (a: [n][m]f64) (b: [m][k]f64) : ([n]f64, [n][k]f64) =
   (map (\r -> reduce f64.max 0 r) a, mm a b)
