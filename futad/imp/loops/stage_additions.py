@@ -16,18 +16,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from futad.core.types import I64
-from futad.fires import Transformation, by_number, refused
+from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt, add, num
 from futad.imp.loops.facts import EACH, HEAVY, LoopFacts, cost
 from futad.imp.loops.guarded_reads import is_addition
 from futad.imp.loops.vectorise import annotate
 from futad.imp.walk import loads_in, needed, refs, statements
+from futad.legality import Legality
 
-FIRED = Transformation(
+LEGAL = Legality(
     "staged-additions",
     "what iterations add to neighbouring places of an array is put into buffers, and added from there",
     worth='the gradient of a heat equation 2.4 to 1.7 ms: `benchmarks/without.py "no staged-additions" heat`',
+)
+UNWRITTEN = LEGAL.condition(
+    "read again unwritten", "the place, or condition, that is computed again reads what the loop has written since"
 )
 
 BLOCK = 128  # iterations
@@ -89,7 +93,8 @@ def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) 
 
 @dataclass(slots=True)
 class _Stages:
-    """The buffers of a loop, what puts values into them (`puts`), and the bodies of the loops that add from there."""
+    """The buffers of a loop, what puts values into them (`puts`), and the bodies of the loops that add from there.
+    `written`: pointers to arrays of which the loop overwrites elements, as a map's result may be over its input."""
 
     loop: ir.For
     name: str
@@ -98,6 +103,10 @@ class _Stages:
     puts: list[Stmt] = field(default_factory=list)
     adds: list[list[Stmt]] = field(default_factory=list)
     gone: set[Stmt] = field(default_factory=set)
+    written: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.written = {s.pointer for s in self.loop.body if isinstance(s, ir.Store) and s.op is None}
 
     @property
     def start(self) -> Ref:
@@ -123,7 +132,8 @@ class _Stages:
     def again(self, e: Expr, t: ir.Prim) -> Expr:
         """The expression in a loop that adds: computed again if that is cheap, otherwise from a buffer, bools as
         numbers of type `t`."""
-        if cost([*needed(self.loop.body, [e]), ir.Assign("", e)]) <= AGAIN:
+        made = [*needed(self.loop.body, [e]), ir.Assign("", e)]
+        if cost(made) <= AGAIN and UNWRITTEN(not any(x.pointer in self.written for s in made for x in loads_in(s))):
             return e
         if not e.type.is_bool:
             return self.buffered(e)
