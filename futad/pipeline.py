@@ -164,7 +164,7 @@ PASSES: list[Pass] = [
     Pass("added-rows", _lazy("futad.optimise.added_rows", "added_rows"), _c),
     Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
     *_fused_again("accs", _c),
-    Pass("gathers", _lazy("futad.accs.gathers", "gathers"), _c),
+    Pass("gathers", _lazy("futad.accs.gathers", "gathers", target=_itself), _c),
     *_fused_again("gathers", _c),
     Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
     _simplify("simplify-hand-on", _c, "hand-on"),

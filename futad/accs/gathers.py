@@ -7,7 +7,8 @@
                    + (if 0 <= i + 1 < n && i + 1 > 0 then ts[i + 1] else 0)) (iota m)
 
 The adjoint of a stencil is a stencil: so no zeros are written first, each element is written once, and maps that read
-the sum are fused with it.  Borders are for the loops (index-set splitting).
+the sum are fused with it.  Borders are for the loops (index-set splitting).  Of a vector the elements of `ts` are
+computed where they are added, if they are cheap (`made_again.py`).
 
 Note [Around the end]
 ~~~~~~~~~~~~~~~~~~~~~
@@ -24,6 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from futad.accs.made_again import Made
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm
@@ -44,7 +46,9 @@ from futad.core.types import (
     zero,
 )
 from futad.legality import Legality
+from futad.optimise.remat.policy import Policy
 from futad.rewrite.strategy import with_lambdas
+from futad.target import Target
 
 LEGAL = Legality(
     "gathers",
@@ -112,10 +116,17 @@ class _Taken:
 
 @dataclass(slots=True)
 class _Gathers:
+    policy: Policy
     defs: dict[Var, ir.Exp] = field(default_factory=dict)
     levels: list[_Level] = field(default_factory=list)
     bound: set[Var] = field(default_factory=set)
     """What is known inside of the maps only."""
+    made: Made | None = None
+    """The innermost map, without the additions."""
+    single: dict[Atom, Atom] = field(default_factory=dict)
+    """What the innermost map computes an array's elements as."""
+    parts: dict[Atom, Lambda] = field(default_factory=dict)
+    """Of arrays whose elements are computed where they are added what these are made of."""
 
     # -- scopes
 
@@ -138,14 +149,14 @@ class _Gathers:
 
     def with_acc(self, stm: Stm, e: ir.WithAcc, again: bool) -> list[Stm] | None:
         """The statements in place of the scope of an accumulator; None if it is another one, or does not pay: a vector
-        that is added to once is better added to while what is added is in the cache."""
+        that is added to once is better added to while what is added is in the cache, unless that is computed again."""
         if len(e.arrays) != 1 or e.op != "add":
             return None
         (array,), (acc,) = e.arrays, e.lam.params
         t = array.type
-        if not isinstance(t, ArrayType) or not t.elem.is_float or len(t.shape) == 1 and not again:
+        if not isinstance(t, ArrayType) or not t.elem.is_float:
             return None
-        self.levels = []
+        self.levels, self.made = [], None
         found = self.taken(e.lam, acc)
         if found is None or not 2 <= len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
             return None
@@ -154,6 +165,9 @@ class _Gathers:
         if len(known) < len(places) or len({tuple(p) for p in known}) < 2:
             return None
         self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
+        self.parts = self.made_again(found)
+        if len(t.shape) == 1 and not again and not self.parts:
+            return None
         b = Builder()
         b.extend(found.stms)
         for v, r in zip(stm.pat[1:], e.lam.result[1:], strict=True):
@@ -165,6 +179,16 @@ class _Gathers:
         b.add(Stm((stm.pat[0],), ir.Alias(total)))
         LEGAL.fired()
         return b.stms
+
+    def made_again(self, found: _Taken) -> dict[Atom, Lambda]:
+        """What is added to a vector, by its arrays, if it is to be computed at each place; the map comes last, so what
+        it reads is as it was."""
+        arrays = {a.value: self.single.get(a.value) for a in found.additions}
+        last = found.stms[-1].pat if found.stms else ()
+        if len(self.levels) != 1 or self.made is None or not all(v in last for v in arrays):
+            return {}
+        parts = self.made.parts([v for v in arrays.values() if v is not None], self.policy)
+        return {} if parts is None else {a: parts[v] for a, v in arrays.items() if v is not None}
 
     # -- additions
 
@@ -235,6 +259,10 @@ class _Gathers:
         keep = [k for k in range(len(e.arrays)) if k != arg]
         result = [r for k, r in enumerate(e.lam.result) if k != at]
         lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(found.stms), (*result, *values))
+        if self.made is None:
+            own = Lambda(lam.params, lam.stms, tuple(result))
+            self.made = Made(own, tuple([None if self.counts(e.arrays[k]) else e.arrays[k] for k in keep]))
+            self.single = {array: v for v, array in values.items()}
         pat = (*[v for k, v in enumerate(s.pat) if k != at], *values.values())
         out.stms.append(Stm(pat, e.over(tuple([e.arrays[k] for k in keep]), lam), s.attrs))
         out.additions += found.additions
@@ -402,12 +430,19 @@ class _Gathers:
 
     def there(self, b: Builder, conds: list[Atom], values: Atom, index: ir.Atoms) -> Atom:
         """An element if all conditions hold, else zero."""
+
+        def value(c: Builder) -> Atom:
+            part = self.parts.get(values)
+            if part is None or self.made is None:
+                return c.at(values, *index)
+            return self.made.inline(c, part, index[0])
+
         if not conds:
-            return b.at(values, *index)
+            return value(b)
         ok = conds[0]
         for cond in conds[1:]:
             ok = b.op("and", ok, cond)
-        element = b.body(lambda c: [c.at(values, *index)])
+        element = b.body(lambda c: [value(c)])
         return b.emit(ir.If(ok, element, Lambda((), (), (zero(elem_of(values.type)),))), "x")[0]
 
     def known(self, b: Builder, a: Atom, steps: Mapping[Var, Atom], left: list[int]) -> Atom:
@@ -447,11 +482,12 @@ def _bound(lam: Lambda) -> set[Var]:
     return out
 
 
-def gathers(program: Program) -> Program:
+def gathers(program: Program, target: Target) -> Program:
     """The program with accumulators that maps add to at neighbouring places, of one array each, as maps."""
+    policy = Policy(target)
     funs: dict[str, Fun] = {}
     for name, f in program.funs.items():
-        body = _Gathers().lam(f.body)
+        body = _Gathers(policy).lam(f.body)
         same = body is f.body
         funs[name] = f if same else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
     return program if all(funs[n] is f for n, f in program.funs.items()) else Program(funs, program.name)

@@ -64,15 +64,39 @@ def test_sums_are_those_of_the_additions(name: str) -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-VECTOR = "vjp (\\x -> f64.sum (tabulate (n - 1) (\\i -> x[i] * f64.sin x[i + 1]))) x 1"
+def vector(summed: str) -> str:
+    return f"vjp (\\x -> f64.sum (tabulate (n - 1) (\\i -> {summed}))) x 1"
 
 
-@pytest.mark.parametrize(
-    ("body", "times"), [(VECTOR, 0), (f"loop x for _i < 3 do {VECTOR}", 1)], ids=["once", "in a loop"]
-)
-def test_a_vector_is_gathered_in_loops(body: str, times: int) -> None:
-    text = f"entry main [n] (x: [n]f64): [n]f64 = {body}"
-    assert fires(text) == times
+# Of x [n]: whether its adjoint is gathered outside of loops, what is added being computed at each place.
+ONCE = {
+    "x[i] * f64.sin x[i + 1]": True,
+    "100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2": True,
+    "(if a[i] > 0 then f64.abs x[i] else a[i] * x[i]) * x[i + 1]": True,
+    "(if x[i] > 0 then x[i] * x[i + 1] else x[i + 1])": False,  # data say whether is added
+    "f64.sin (x[i] * x[i + 1])": False,  # both additions need a cosine
+    "f64.i64 (i / i64.max 1 (i64.f64 x[i])) * x[i] * x[i + 1]": False,  # a division may fail
+}
+
+
+@pytest.mark.parametrize("summed", ONCE)
+def test_a_vector_is_gathered_in_loops_or_where_that_is_cheap(summed: str) -> None:
+    once = f"entry main [n] (x: [n]f64) (a: [n]f64): [n]f64 = {vector(summed)}"
+    assert fires(once) == ONCE[summed]
+    made, expected = (futad.compile(once, backend=b) for b in ("c", "interp"))
+    for n in (1, 2, 3, 5, 50):
+        x = np.linspace(-1, 1, n)
+        x[n // 2 :: 3] = 0
+        np.testing.assert_allclose(made.main(x, x[::-1]), expected.main(x, x[::-1]), rtol=1e-12, atol=1e-300)
+    x[7], x[20] = np.nan, np.inf
+    np.testing.assert_allclose(made.main(x, x[::-1]), expected.main(x, x[::-1]), rtol=1e-12, atol=1e-300)
+    with pytest.raises(futad.Error, match="negative size"):
+        made.main(x[:0], x[:0])
+
+
+def test_a_vector_is_gathered_in_loops() -> None:
+    text = f"entry main [n] (x: [n]f64): [n]f64 = loop x for _i < 3 do {vector('f64.sin (x[i] * x[i + 1])')}"
+    assert fires(text) == 1
     x = np.linspace(-1, 1, 50)
     made, expected = (futad.compile(text, backend=b) for b in ("c", "interp"))
     np.testing.assert_allclose(made.main(x), expected.main(x), rtol=1e-12)
