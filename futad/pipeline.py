@@ -150,6 +150,7 @@ PASSES: list[Pass] = [
     _simplify("simplify-column-folds", _c, "column-folds"),
     Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
     Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few),
+    Pass("folds-by-rows", _lazy("futad.optimise.folds_by_rows", "folds_by_rows"), _c),
     Pass("fuse", _FUSE, counts=True),
     _simplify("simplify-fused"),
     Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c),

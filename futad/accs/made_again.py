@@ -35,20 +35,25 @@ class Made:
                 return None
             parts[v] = part
         every = dict.fromkeys(s for part in parts.values() for s in part.stms)
+        for r in self.lam.result:  # what the map needs for those it computes still
+            for s in self.needed(r):
+                every.pop(s, None)
         more = sum(_cost(part.stms) for part in parts.values()) - _cost([*every])
         spared = [v for v in parts if v not in self.lam.result]
         return parts if more <= policy.dear * len(spared) else None
 
-    def part(self, value: Atom) -> Lambda | None:
+    def needed(self, value: Atom) -> list[Stm]:
+        """What a value is made of."""
         needed, out = {value}, []
         for s in reversed(self.lam.stms):
-            if needed.isdisjoint(s.pat):
-                continue
-            if not _plain(s):
-                return None
-            needed |= set(ir.stm_free(s))
-            out.append(s)
-        return Lambda(self.lam.params, tuple(reversed(out)), (value,))
+            if not needed.isdisjoint(s.pat):
+                needed |= set(ir.stm_free(s))
+                out.append(s)
+        return out[::-1]
+
+    def part(self, value: Atom) -> Lambda | None:
+        stms = self.needed(value)
+        return Lambda(self.lam.params, tuple(stms), (value,)) if all(map(_plain, stms)) else None
 
     def inline(self, b: Builder, part: Lambda, number: Atom) -> Atom:
         """The value of the iteration of this number."""
