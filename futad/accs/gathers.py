@@ -18,12 +18,19 @@ is, so the update is a permutation and no guard is needed.  This holds for the r
 negative where i + c is.  c is `far + times * n` with numbers: a sum of other terms might have wrapped around 64 bits,
 and a remainder by n says nothing of it then.  `if i == n - 1 then 0 else i + 1` and `if i == 0 then n - 1 else i - 1`
 are the same, and so are they with another comparison that tells the first or the last iteration from all others.
+
+Note [Cut off at the end]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+If n iterations add to min(i + c, n - 1) along an axis of size n, with c > 0, the last place is that of the c last
+iterations, too, and with c < 0 the first one, of max(i + c, 0), that of the -c first ones: these are additions by
+themselves, each at one place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from futad.accs.made_again import Made
 from futad.core import ir
@@ -60,6 +67,7 @@ ONE_SIZE = LEGAL.condition(
     "modulus, width and axis are one size", "a place around the end is that of another iteration"
 )
 NOT_WRAPPED = LEGAL.condition("sums do not wrap", "the remainder of a sum beyond 64 bits is that of another place")
+CUT_OFF = LEGAL.condition("cut off at the ends", "what is added at an end is added at another place")
 OTHER_END = LEGAL.condition("from an end to the other", "two iterations add to one place, of which one is seen")
 KNOWN_OUTSIDE = LEGAL.condition("branches known outside", "a place asks another iteration for what it does not know")
 
@@ -79,11 +87,13 @@ class _Level:
 
 @dataclass(slots=True, frozen=True)
 class _Place:
-    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one."""
+    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one, if
+    `cut` not beyond the end."""
 
     level: int
     far: int
     around: bool = False
+    cut: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -158,11 +168,13 @@ class _Gathers:
             return None
         self.levels, self.made = [], None
         found = self.taken(e.lam, acc)
-        if found is None or not 2 <= len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
+        if found is None or not 0 < len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
             return None
         places = [self.place(a.index, t.shape) for a in found.additions]
         known = [p for p in places if p is not None]
-        if len(known) < len(places) or len({tuple(p) for p in known}) < 2:
+        if len(known) < len(places) or len({tuple(p) for p in known}) < 2 and not any(p.cut for p in known[0]):
+            return None
+        if sum(abs(p.far) for q in known for p in q if p.cut) > MOST:
             return None
         self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
         self.parts = self.made_again(found)
@@ -292,6 +304,8 @@ class _Gathers:
             return self.around(e, n)
         if type(e) is ir.Op and e.op == "select":
             return self.to_the_other_end(e, n)
+        if type(e) is ir.Op and e.op in ("min", "max"):
+            return self.cut_off(e, n)
         s = self.sum(a, n)
         return _Place(s.level, s.far) if s is not None and s.level is not None and not s.times else None
 
@@ -345,6 +359,27 @@ class _Gathers:
         if not OTHER_END(there in (other, replace(self.size(n, far, -far), level=level))):
             return None
         return _Place(level, far, around=True) if ONE_SIZE(self.levels[level].width is n) else None
+
+    def cut_off(self, e: ir.Exp | None, n: Atom) -> _Place | None:
+        """Note [Cut off at the end]"""
+        ends: set[str] = set()
+        while type(e) is ir.Op and e.op in ("min", "max"):
+            own, end = e.args if self.fixed(e.args[1], n) else e.args[::-1]
+            if not CUT_OFF(self.sum(end, n) == (self.size(n, -1) if e.op == "min" else _Sum(None, 0))):
+                return None
+            ends.add(e.op)
+            s = self.sum(own, n)
+            if s is not None:
+                if s.level is None or s.times or not ONE_SIZE(self.levels[s.level].width is n):
+                    return None
+                return _Place(s.level, s.far, cut=("min" if s.far > 0 else "max") in ends)
+            e = self.defs.get(own) if type(own) is Var else None
+        return None
+
+    def fixed(self, a: Atom, n: Atom) -> bool:
+        """Whether it is the same in all iterations."""
+        s = self.sum(a, n)
+        return s is not None and s.level is None
 
     def border(self, cond: Atom, n: Atom) -> tuple[int, bool, bool] | None:
         """What tells the first or the last iteration of a map from all others: the map, whether it is the last one,
@@ -404,29 +439,37 @@ class _Gathers:
     ) -> Atom:
         """What is at a place in the end: what was there, and what each addition adds."""
         for a, place in zip(additions, places, strict=True):
-            numbers: dict[int, Atom] = {}
-            conds: list[Atom] = []
-            for i, n, p in zip(at, shape, place, strict=True):
-                q = b.op("sub", i, i64(p.far)) if p.far else i
-                if p.around and p.far:
-                    q = b.op("mod", q, n)
-                numbers[p.level] = q
-                if p.around:
-                    continue
-                if p.far > 0:
-                    conds.append(b.op("le", ZERO, q))
-                width = self.levels[p.level].width
-                if p.far < 0 or width is not n:
-                    conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
-            steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
-            left = [GUARDS]
-            for cond, holds in a.guards:
-                taken = self.known(b, cond, steps, left)
-                conds.append(taken if holds else b.op("not", taken))
-            x = self.there(b, conds, a.value, tuple([numbers[k] for k in range(len(self.levels))]))
-            total = x if total is None else b.op("add", total, x, hint="sum")
+            for sources in product(*[self.sources(b, i, n, p) for i, n, p in zip(at, shape, place, strict=True)]):
+                numbers = {p.level: q for p, (q, _) in zip(place, sources, strict=True)}
+                conds = [c for _, own in sources for c in own]
+                steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
+                left = [GUARDS]
+                for cond, holds in a.guards:
+                    taken = self.known(b, cond, steps, left)
+                    conds.append(taken if holds else b.op("not", taken))
+                x = self.there(b, conds, a.value, tuple([numbers[k] for k in range(len(self.levels))]))
+                total = x if total is None else b.op("add", total, x, hint="sum")
         assert total is not None
         return total
+
+    def sources(self, b: Builder, i: Atom, n: Atom, p: _Place) -> list[tuple[Atom, list[Atom]]]:
+        """The iterations of a map that add to the place `i` along an axis, and what has to hold for each."""
+        q = b.op("sub", i, i64(p.far)) if p.far else i
+        if p.around:
+            return [(b.op("mod", q, n) if p.far else q, [])]
+        width = self.levels[p.level].width
+        conds = [b.op("le", ZERO, q)] if p.far > 0 else []
+        if p.far < 0 or width is not n:
+            conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
+        out: list[tuple[Atom, list[Atom]]] = [(q, conds)]
+        for k in range(abs(p.far) if p.cut else 0):  # of those beyond the end
+            if p.far > 0:
+                last = b.op("sub", n, i64(1))
+                q = b.op("sub", last, i64(k)) if k else last
+                out.append((q, [b.op("le", last, i), *([b.op("le", ZERO, q)] if k else [])]))
+            else:
+                out.append((i64(k), [b.op("le", i, ZERO), *([b.op("lt", i64(k), n)] if k else [])]))
+        return out
 
     def there(self, b: Builder, conds: list[Atom], values: Atom, index: ir.Atoms) -> Atom:
         """An element if all conditions hold, else zero."""

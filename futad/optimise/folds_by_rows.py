@@ -17,7 +17,11 @@ from futad.core.operator import is_unit, operators_of
 from futad.core.types import Atom, Const, Prim, Var, shape_of
 from futad.legality import Legality
 
-LEGAL = Legality("folds-by-rows", "a fold of all elements of a matrix that maps make becomes a fold of folds of rows")
+LEGAL = Legality(
+    "folds-by-rows",
+    "a fold of all elements of a matrix that maps make becomes a fold of folds of rows",
+    worth="a deconvolution's value 0.146 to 0.130 ms: `benchmarks/without.py folds-by-rows deconvolution`",
+)
 NEUTRAL = LEGAL.condition("neutral", "each row, and then all of them, begin with something that counts")
 SHORT = 8  # elements of a row that is not worth a fold
 

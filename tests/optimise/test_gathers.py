@@ -139,6 +139,19 @@ AROUND = {
     "in branches": """tabulate n (\\i ->
       (if i > 0 then x[(i + 1) % n] else 0) * x[i] + (if 2 * i < n then 3 * x[(i - 2) % n] else x[(i - 1) % n]))""",
 }
+CUT_OFF = {
+    "clamped": "tabulate n (\\i -> x[i64.max 0 (i64.min (n - 1) (i + 1))] * x[i64.min (n - 1) (i64.max 0 (i - 1))])",
+    "one side": "tabulate n (\\i -> x[i64.min (i + 1) (n - 1)] - f64.sin x[i64.max (i - 1) 0] * x[i])",
+    "farther": "tabulate n (\\i -> x[i64.min (n - 1) (i + 3)] ** 2 * x[i64.max 0 (i - 2)])",
+    "one alone": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i + 2)])",
+    "in a branch": "tabulate n (\\i -> if i % 3 == 0 then x[i64.min (n - 1) (i + 1)] ** 2 else 2 * x[i64.max 0 (i - 1)])",
+}
+NOT_CUT_OFF = {
+    "before the end": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i64.max 1 (i - 1))] * x[i64.max 0 (i - 1)])",
+    "by less": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 2) (i + 1))] * x[i64.max 0 (i - 1)])",
+    "more iterations": "(tabulate (n + 3) (\\i -> f64.sin x[i64.min (n - 1) (i + 1)]))[:n]",
+    "two ends": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 1) (2 * i - 1))] * x[i64.max 0 (i - 1)])",
+}
 NOT_AROUND = {
     "held at the end": """tabulate n (\\i ->
       let next = if i == n - 1 then i else i + 1
@@ -161,14 +174,14 @@ entry second [n] (x: [n]f64) (dx: [n]f64): [n]f64 = jvp (\\x -> vjp ring x 1) x 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*AROUND, *NOT_AROUND])
+@pytest.mark.parametrize("name", [*AROUND, *CUT_OFF, *NOT_AROUND, *NOT_CUT_OFF])
 def test_neighbours_around_the_end(name: str) -> None:
-    text = around((AROUND | NOT_AROUND)[name])
-    assert (fires(text) > 0) is (name in AROUND)
+    text = around((AROUND | CUT_OFF | NOT_AROUND | NOT_CUT_OFF)[name])
+    assert (fires(text) > 0) is (name in AROUND | CUT_OFF)
     expected, *others = (futad.compile(text, backend=b) for b in ("interp", "c", "multicore", "emulated"))
     for n in (0, 1, 2, 3, 5, 67):
-        if n == 0 and name == "more places":
-            continue  # a remainder by zero
+        if n == 0 and name in ("more places", "more iterations"):
+            continue  # no place is in range
         x, dx = np.random.default_rng(n).integers(-2, 3, (2, n)) / 4
         if n == 5:
             x[3] = np.nan
@@ -176,6 +189,18 @@ def test_neighbours_around_the_end(name: str) -> None:
         for made in others:
             np.testing.assert_allclose(made.back(x), back, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(made.second(x, dx), second, rtol=1e-12, atol=1e-12)
+
+
+def test_neighbours_cut_off_at_the_ends_of_two_axes() -> None:
+    text = """entry main [n][m] (x: [n][m]f64): [n][m]f64 =
+      let at (x: [n][m]f64) i j = x[i64.max 0 (i64.min (n - 1) i), i64.max 0 (i64.min (m - 1) j)]
+      let f x = tabulate_2d n m (\\i j -> f64.sqrt ((at x (i + 1) j - at x i j) ** 2 + at x i (j - 2) ** 2 + 1))
+      in vjp (\\x -> f64.sum (flatten (f x))) x 1"""
+    assert fires(text) >= 2
+    made, expected = (futad.compile(text, backend=b) for b in ("c", "interp"))
+    for shape in ((0, 3), (3, 0), (1, 1), (1, 3), (3, 2), (2, 40)):
+        x = np.random.default_rng(1).normal(size=shape)
+        np.testing.assert_allclose(made.main(x), expected.main(x), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.slow
