@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VECTORS = 4  # registers that sum at the same time, so that none waits for its last addition
 _IDEMPOTENT = ("min", "max", "and", "or")
-_OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 LANES = "FUTAD_VECTOR / 8"
 
 
@@ -143,5 +143,5 @@ def _text(em: CEmitter, e: Expr, i: str, varying: set[str], stride: str) -> str:
         case ir.Scalar("neg", (a,)):
             return f"(-{_text(em, a, i, varying, stride)})"
         case ir.Scalar(op, (a, b)):
-            return f"({_text(em, a, i, varying, stride)} {_OPERATORS[op]} {_text(em, b, i, varying, stride)})"
+            return f"({_text(em, a, i, varying, stride)} {OPERATORS[op]} {_text(em, b, i, varying, stride)})"
     return em.expr(e)

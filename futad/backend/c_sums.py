@@ -1,0 +1,148 @@
+"""C for loops that sum products and the like, in vectors from side to side.
+
+    for j: s += a[i, j] * x[j]
+  becomes, with W lanes,
+    v = 0; for j in steps of W: v += a[i, j .. j + W] * x[j .. j + W]; s += the sum of v's lanes
+
+GCC asked for the same by `omp simd reduction` keeps the lanes in memory, adds them one after the other, and does what
+no whole vector is left for one by one: for rows of some ten elements that takes longer than the rest.  Here the last
+vector ends where the loop does, and the lanes that it has in common with the one before are left out of the sum.  A sum
+alone is of several vectors, so that none waits for its last addition.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from futad.backend.c_lanes import OPERATORS
+from futad.backend.emit import c_type
+from futad.core.types import F32, F64, I64, Prim
+from futad.imp import ir
+from futad.imp.ir import Expr, Num, Ref
+from futad.imp.loops.facts import LoopFacts
+from futad.imp.walk import loads_in, refs
+from futad.legality import Legality
+
+if TYPE_CHECKING:
+    from futad.backend.c_emit import CEmitter
+
+LEGAL = Legality("sums-in-vectors", "an inner loop that sums runs in vectors, of which the last overlaps another")
+BESIDE = LEGAL.condition("side by side", "a vector is read where elements do not lie side by side")
+
+VECTORS = 4  # registers that sum at the same time
+LONGEST = 12  # statements a sum of a body, which is there several times
+
+
+def possible(loop: ir.For) -> bool:
+    """Whether the loop only sums what it computes by arithmetic in f64, or in f32.  (Loops whose length is known are as
+    well unrolled by the C compiler.)"""
+    if not loop.independent or not loop.partials or loop.step != 1 or len(loop.body) > LONGEST * len(loop.partials):
+        return False
+    if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
+        return False
+    t = loop.partials[0].type
+    if t not in (F64, F32) or any(p.op != "add" or p.type is not t for p in loop.partials):
+        return False
+    sums, facts = {p.name for p in loop.partials}, LoopFacts(loop.var, loop.body)
+    for s in loop.body:
+        match s:
+            case ir.Decl(_, kind, init, mutable=False) if init is not None:
+                if not (_simple(init, t) if kind is t else kind is I64 and facts.place(init) is not None):
+                    return False
+            case ir.Accumulate(name, "add", value) if name in sums and _simple(value, t):
+                pass
+            case _:
+                return False
+    moves = [place.scale if (place := facts.place(x.index)) else None for s in loop.body for x in loads_in(s)]
+    return 1 in moves and BESIDE(all(m in (0, 1) for m in moves))
+
+
+def _simple(e: Expr, t: Prim) -> bool:
+    match e:
+        case ir.Scalar(op, args):
+            return (op in OPERATORS or op == "neg") and all(_simple(a, t) for a in args)
+    return isinstance(e, (Num, Ref, ir.Load)) and e.type is t
+
+
+def emit(em: CEmitter, loop: ir.For) -> None:
+    """The loop above; one by one if there are fewer iterations than lanes."""
+    t, i, start, bound = loop.partials[0].type, loop.var, em.expr(loop.start), em.expr(loop.bound)
+    lanes, at, names = f"(FUTAD_VECTOR / {t.bits // 8})", f"at_{i}", [p.name for p in loop.partials]
+    vectors = max(1, VECTORS // len(names))
+    _open(em, "{")
+    em.line(f"int64_t {at} = {start};")
+    _open(em, f"if ({bound} - {at} >= {lanes}) {{")
+    em.line(f"futad_wide_{t.name} {', '.join(f'{n}_w{u} = {{0}}' for n in names for u in range(vectors))};")
+    if vectors > 1:
+        _open(em, f"for (; {at} <= {bound} - {vectors} * {lanes}; {at} += {vectors} * {lanes}) {{")
+        for u in range(vectors):
+            _body(em, loop, t, f"{at} + {u} * {lanes}", u)
+        _close(em)
+    _open(em, f"for (; {at} <= {bound} - {lanes}; {at} += {lanes}) {{")
+    _body(em, loop, t, at, 0)
+    _close(em)
+    _open(em, f"if ({at} < {bound}) {{")
+    _body(em, loop, t, f"{bound} - {lanes}", vectors - 1, f"{lanes} - ({bound} - {at})")
+    em.line(f"{at} = {bound};")
+    _close(em)
+    for n in names:
+        em.line(f"{n} += futad_total_{t.name}({' + '.join(f'{n}_w{u}' for u in range(vectors))});")
+    _close(em)
+    _open(em, f"for (; {at} < {bound}; {at}++) {{")
+    em.line(f"const int64_t {i} = {at};")
+    em.block(loop.body)
+    _close(em)
+    _close(em)
+
+
+def around(loop: ir.For) -> ir.For:
+    """A loop around one of these.  GCC is not told how its variable moves: it would keep a pointer for each row of each
+    array, and put them where the sums should be."""
+    at = f"at_{loop.var}"
+    return replace(loop, var=at, body=[ir.Decl(loop.var, I64, ir.Hidden(Ref(at, I64), I64)), *loop.body])
+
+
+def _open(em: CEmitter, text: str) -> None:
+    em.line(text)
+    em.depth += 1
+
+
+def _close(em: CEmitter) -> None:
+    em.depth -= 1
+    em.line("}")
+
+
+def _body(em: CEmitter, loop: ir.For, t: Prim, place: str, vector: int, first: str = "") -> None:
+    """A vector of iterations from `place` on, of which those before the `first` are not for the sum."""
+    facts, wide = LoopFacts(loop.var, loop.body), set[str]()
+
+    def text(e: Expr) -> tuple[str, bool]:
+        """An expression, and whether it is a vector: scalars stand for vectors of them."""
+        match e:
+            case ir.Load(p, index) if not facts.invariant(e) and facts.beside(index):
+                return f"*(const futad_wide_{t.name} *)({p} + ({em.expr(index)}))", True
+            case Ref(name) if name in wide:
+                return name, True
+            case ir.Scalar(op, args) if refs(e) & facts.own:
+                of = [text(a) for a in args]
+                a, *b = [x for x, _ in of]
+                return f"({a} {OPERATORS[op]} {b[0]})" if b else f"(-{a})", any(w for _, w in of)
+        return em.expr(e), False
+
+    _open(em, "{")
+    em.line(f"const int64_t {loop.var} = {place};")
+    for s in loop.body:
+        if isinstance(s, ir.Decl):
+            assert s.init is not None
+            value, is_wide = text(s.init)
+            if is_wide:
+                wide.add(s.name)
+            em.line(f"const {f'futad_wide_{t.name}' if is_wide else c_type(s.type)} {s.name} = {value};")
+        else:
+            assert isinstance(s, ir.Accumulate)
+            value, _ = text(s.value)
+            if first:
+                value = f"futad_from_{t.name}((futad_wide_{t.name}){{0}} + {value}, {first})"
+            em.line(f"{s.name}_w{vector} += {value};")
+    _close(em)

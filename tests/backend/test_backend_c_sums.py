@@ -1,0 +1,76 @@
+"""Sums of inner loops in vectors (`backend/c_sums.py`): every length around that of vectors, sums alone and of several
+rows, constants, what is the same for all iterations, NaN and infinities where a vector overlaps another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from futad.backend.c import CBackend
+from futad.core.interp import Interpreter
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.testing.build import c_backend
+
+TEXT = """
+def row_sums [n][d] (a: [n][d]f64) (w: [d]f64) (c: f64): [n]f64 =
+  map (\\row -> f64.sum (map2 (\\x y -> (x - c) * y + 0.5) row w)) a
+entry wide [n][d] (a: [n][d]f64) (w: [d]f64) (c: f64): [n]f64 = row_sums a w c
+entry narrow [n][d] (a: [n][d]f32) (w: [d]f32): [n]f32 =
+  map (\\row -> f32.sum (map2 (\\x y -> -x * y / 3) row w)) a
+entry two [d] (x: [d]f64) (y: [d]f64): (f64, f64) = (f64.sum (map2 (*) x y), f64.sum (map (\\v -> v * v) x))
+entry part [d] (x: [d]f64) (k: i64): f64 = f64.sum (map2 (*) x[k:] x[:d - k])
+entry steps [n][d] (a: [n][d]f64) (w: [d]f64): [d]f64 =
+  loop w for _i < 3 do map (/ 10) (map2 (+) w (vjp (\\w -> f64.sum (map (** 2) (row_sums a w 0.1))) w 1))
+"""
+LENGTHS = (0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 50, 67)
+
+
+@pytest.fixture(scope="module")
+def core() -> Any:
+    return compile_program(compile_text(TEXT, "sums.fut"))
+
+
+@pytest.fixture(scope="module", params=["c", "multicore"])
+def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
+    return c_backend(core, multicore=request.param == "multicore", grain=1)
+
+
+def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
+    expected = Interpreter(core).run(name, list(args))
+    for a, e in zip(backend.run(name, list(args)), expected, strict=True):
+        tolerance = 2e-5 if np.asarray(a).dtype == np.float32 else 2e-13
+        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
+
+
+def test_structure(backend: CBackend) -> None:
+    assert backend.source.count("futad_total_f64(") >= 8
+    assert backend.source.count("futad_total_f32(") >= 4
+
+
+@pytest.mark.parametrize("d", LENGTHS)
+def test_every_length(core: Any, backend: CBackend, d: int) -> None:
+    r = np.random.default_rng(d)
+    for n in (1, 4, 6):
+        a, w = r.normal(size=(n, d)), r.normal(size=d)
+        same(core, backend, "wide", n, d, a, w, 0.3)
+        same(core, backend, "narrow", n, d, a.astype(np.float32), w.astype(np.float32))
+        same(core, backend, "steps", n, d, a, w)
+    same(core, backend, "two", d, a[0], w)
+    same(core, backend, "part", d, w, min(2, d))
+
+
+@pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
+def test_what_is_not_finite_counts_once_and_in_its_row(core: Any, backend: CBackend, value: float) -> None:
+    for at in range(19):
+        a, w = np.ones((5, 19)), np.ones(19)
+        a[2, at] = value
+        (sums,) = backend.run("wide", [5, 19, a, w, 0.5])
+        np.testing.assert_array_equal(sums, [19, 19, value, 19, 19])
+
+
+def test_a_sum_of_many_is_as_exact_as_one_after_the_other(backend: CBackend) -> None:
+    x = np.full(1003, 2.0**-3)
+    assert backend.run("two", [1003, x, np.ones(1003)])[0] == 1003 / 8
