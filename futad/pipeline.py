@@ -199,6 +199,7 @@ PASSES: list[Pass] = [
     Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place", joins=_c), _compiled),
     Pass("rounded", _lazy("futad.optimise.rounded", "rounded"), _compiled),
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
+    Pass("later-additions", _lazy("futad.optimise.later_additions", "later_additions"), _c),
     Pass("grids", _lazy("futad.flatten.grids", "decided", choices=lambda target: target.choices), _device),
 ]
 SHIPPED = list(PASSES)  # without those that others have added

@@ -458,7 +458,7 @@ class _Gathers:
         if p.around:
             return [(b.op("mod", q, n) if p.far else q, [])]
         width = self.levels[p.level].width
-        conds = [b.op("le", ZERO, q)] if p.far > 0 else []
+        conds: list[Atom] = [b.op("le", ZERO, q)] if p.far > 0 else []
         if p.far < 0 or width is not n:
             conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
         out: list[tuple[Atom, list[Atom]]] = [(q, conds)]
