@@ -1,6 +1,6 @@
-/* Sums in vectors, written in the vector types that GCC and clang have (`futad/backend/c_sums.py`).
+/* Sums, and additions of rows, in the vector types of GCC and clang (`futad/backend/c_sums.py`, `c_row_additions.py`).
  *
- *   futad_wide_T           a vector of T, wherever it lies
+ *   futad_wide_T           a vector of T, wherever it lies; half of one, a quarter: futad_half_T, futad_quarter_T
  *   futad_from_T(v, n)     its lanes from the n-th on, zeros in the others
  *   futad_total_T(v)       the sum of its lanes
  */
@@ -27,19 +27,22 @@
 #define FUTAD_SUM_4(v) (((v)[0] + (v)[2]) + ((v)[1] + (v)[3]))
 #define FUTAD_SUM_8(v) ((((v)[0] + (v)[4]) + ((v)[2] + (v)[6])) + (((v)[1] + (v)[5]) + ((v)[3] + (v)[7])))
 #define FUTAD_SUM_16(v)                                                                                      \
-  (((((v)[0] + (v)[8]) + ((v)[4] + (v)[12])) + (((v)[2] + (v)[10]) + ((v)[6] + (v)[14]))) +                  \
+  (((((v)[0] + (v)[8]) + ((v)[4] + (v)[12])) + (((v)[2] + (v)[10]) + ((v)[6] + (v)[14]))) +                           \
    ((((v)[1] + (v)[9]) + ((v)[5] + (v)[13])) + (((v)[3] + (v)[11]) + ((v)[7] + (v)[15]))))
 #endif
 
-#define FUTAD_SUMS(T, t, bits, whole)                                                                        \
-  typedef t futad_wide_##T __attribute__((vector_size(FUTAD_VECTOR), aligned(sizeof(t)), may_alias));        \
-  typedef bits futad_lanes_of_##T __attribute__((vector_size(FUTAD_VECTOR), aligned(sizeof(t)), may_alias)); \
-  static const bits futad_kept_##T[2 * FUTAD_VECTOR / sizeof(t)] = {                                         \
-      [FUTAD_VECTOR / sizeof(t)... 2 * FUTAD_VECTOR / sizeof(t) - 1] = -1};                                  \
-  FUTAD_INLINE futad_wide_##T futad_from_##T(futad_wide_##T v, int64_t first) {                              \
-    const bits *kept = futad_kept_##T + FUTAD_VECTOR / sizeof(t) - first;                                    \
-    return (futad_wide_##T)((futad_lanes_of_##T)v & *(const futad_lanes_of_##T *)kept);                      \
-  }                                                                                                          \
+#define FUTAD_AT_LEAST_2(t, parts) (FUTAD_VECTOR / parts < 2 * sizeof(t) ? 2 * sizeof(t) : FUTAD_VECTOR / parts)
+#define FUTAD_SUMS(T, t, bits, whole)                                                                                 \
+  typedef t futad_wide_##T __attribute__((vector_size(FUTAD_VECTOR), aligned(sizeof(t)), may_alias));                 \
+  typedef t futad_half_##T __attribute__((vector_size(FUTAD_AT_LEAST_2(t, 2)), aligned(sizeof(t)), may_alias));       \
+  typedef t futad_quarter_##T __attribute__((vector_size(FUTAD_AT_LEAST_2(t, 4)), aligned(sizeof(t)), may_alias));    \
+  typedef bits futad_lanes_of_##T __attribute__((vector_size(FUTAD_VECTOR), aligned(sizeof(t)), may_alias));          \
+  static const bits futad_kept_##T[2 * FUTAD_VECTOR / sizeof(t)] = {                                                  \
+      [FUTAD_VECTOR / sizeof(t)... 2 * FUTAD_VECTOR / sizeof(t) - 1] = -1};                                           \
+  FUTAD_INLINE futad_wide_##T futad_from_##T(futad_wide_##T v, int64_t first) {                                       \
+    const bits *kept = futad_kept_##T + FUTAD_VECTOR / sizeof(t) - first;                                             \
+    return (futad_wide_##T)((futad_lanes_of_##T)v & *(const futad_lanes_of_##T *)kept);                               \
+  }                                                                                                                   \
   FUTAD_INLINE t futad_total_##T(futad_wide_##T v) { return whole(v); }
 
 #if FUTAD_VECTOR == 64

@@ -48,9 +48,9 @@ def possible(loop: ir.For) -> bool:
     for s in loop.body:
         match s:
             case ir.Decl(_, kind, init, mutable=False) if init is not None:
-                if not (_simple(init, t) if kind is t else kind is I64 and facts.place(init) is not None):
+                if not (simple(init, t) if kind is t else kind is I64 and facts.place(init) is not None):
                     return False
-            case ir.Accumulate(name, "add", value) if name in sums and _simple(value, t):
+            case ir.Accumulate(name, "add", value) if name in sums and simple(value, t):
                 pass
             case _:
                 return False
@@ -58,10 +58,10 @@ def possible(loop: ir.For) -> bool:
     return 1 in moves and BESIDE(all(m in (0, 1) for m in moves))
 
 
-def _simple(e: Expr, t: Prim) -> bool:
+def simple(e: Expr, t: Prim) -> bool:
     match e:
         case ir.Scalar(op, args):
-            return (op in OPERATORS or op == "neg") and all(_simple(a, t) for a in args)
+            return (op in OPERATORS or op == "neg") and all(simple(a, t) for a in args)
     return isinstance(e, (Num, Ref, ir.Load)) and e.type is t
 
 
@@ -70,30 +70,30 @@ def emit(em: CEmitter, loop: ir.For) -> None:
     t, i, start, bound = loop.partials[0].type, loop.var, em.expr(loop.start), em.expr(loop.bound)
     lanes, at, names = f"(FUTAD_VECTOR / {t.bits // 8})", f"at_{i}", [p.name for p in loop.partials]
     vectors = max(1, VECTORS // len(names))
-    _open(em, "{")
+    opening(em, "{")
     em.line(f"int64_t {at} = {start};")
-    _open(em, f"if ({bound} - {at} >= {lanes}) {{")
+    opening(em, f"if ({bound} - {at} >= {lanes}) {{")
     em.line(f"futad_wide_{t.name} {', '.join(f'{n}_w{u} = {{0}}' for n in names for u in range(vectors))};")
     if vectors > 1:
-        _open(em, f"for (; {at} <= {bound} - {vectors} * {lanes}; {at} += {vectors} * {lanes}) {{")
+        opening(em, f"for (; {at} <= {bound} - {vectors} * {lanes}; {at} += {vectors} * {lanes}) {{")
         for u in range(vectors):
             _body(em, loop, t, f"{at} + {u} * {lanes}", u)
-        _close(em)
-    _open(em, f"for (; {at} <= {bound} - {lanes}; {at} += {lanes}) {{")
+        closing(em)
+    opening(em, f"for (; {at} <= {bound} - {lanes}; {at} += {lanes}) {{")
     _body(em, loop, t, at, 0)
-    _close(em)
-    _open(em, f"if ({at} < {bound}) {{")
+    closing(em)
+    opening(em, f"if ({at} < {bound}) {{")
     _body(em, loop, t, f"{bound} - {lanes}", vectors - 1, f"{lanes} - ({bound} - {at})")
     em.line(f"{at} = {bound};")
-    _close(em)
+    closing(em)
     for n in names:
         em.line(f"{n} += futad_total_{t.name}({' + '.join(f'{n}_w{u}' for u in range(vectors))});")
-    _close(em)
-    _open(em, f"for (; {at} < {bound}; {at}++) {{")
+    closing(em)
+    opening(em, f"for (; {at} < {bound}; {at}++) {{")
     em.line(f"const int64_t {i} = {at};")
     em.block(loop.body)
-    _close(em)
-    _close(em)
+    closing(em)
+    closing(em)
 
 
 def around(loop: ir.For) -> ir.For:
@@ -103,12 +103,12 @@ def around(loop: ir.For) -> ir.For:
     return replace(loop, var=at, body=[ir.Decl(loop.var, I64, ir.Hidden(Ref(at, I64), I64)), *loop.body])
 
 
-def _open(em: CEmitter, text: str) -> None:
+def opening(em: CEmitter, text: str) -> None:
     em.line(text)
     em.depth += 1
 
 
-def _close(em: CEmitter) -> None:
+def closing(em: CEmitter) -> None:
     em.depth -= 1
     em.line("}")
 
@@ -116,33 +116,38 @@ def _close(em: CEmitter) -> None:
 def _body(em: CEmitter, loop: ir.For, t: Prim, place: str, vector: int, first: str = "") -> None:
     """A vector of iterations from `place` on, of which those before the `first` are not for the sum."""
     facts, wide = LoopFacts(loop.var, loop.body), set[str]()
-
-    def text(e: Expr) -> tuple[str, bool]:
-        """An expression, and whether it is a vector: scalars stand for vectors of them."""
-        match e:
-            case ir.Load(p, index) if not facts.invariant(e) and facts.beside(index):
-                return f"*(const futad_wide_{t.name} *)({p} + ({em.expr(index)}))", True
-            case Ref(name) if name in wide:
-                return name, True
-            case ir.Scalar(op, args) if refs(e) & facts.own:
-                of = [text(a) for a in args]
-                a, *b = [x for x, _ in of]
-                return f"({a} {OPERATORS[op]} {b[0]})" if b else f"(-{a})", any(w for _, w in of)
-        return em.expr(e), False
-
-    _open(em, "{")
+    opening(em, "{")
     em.line(f"const int64_t {loop.var} = {place};")
     for s in loop.body:
         if isinstance(s, ir.Decl):
-            assert s.init is not None
-            value, is_wide = text(s.init)
-            if is_wide:
-                wide.add(s.name)
-            em.line(f"const {f'futad_wide_{t.name}' if is_wide else c_type(s.type)} {s.name} = {value};")
+            vector_decl(em, s, facts, wide, f"futad_wide_{t.name}")
         else:
             assert isinstance(s, ir.Accumulate)
-            value, _ = text(s.value)
+            value, _ = vector_text(em, s.value, facts, wide, f"futad_wide_{t.name}")
             if first:
                 value = f"futad_from_{t.name}((futad_wide_{t.name}){{0}} + {value}, {first})"
             em.line(f"{s.name}_w{vector} += {value};")
-    _close(em)
+    closing(em)
+
+
+def vector_decl(em: CEmitter, s: ir.Decl, facts: LoopFacts, wide: set[str], vector: str) -> None:
+    """A variable of an iteration for a vector of these; it becomes one of the `wide` ones if it differs among them."""
+    assert s.init is not None
+    text, is_wide = vector_text(em, s.init, facts, wide, vector)
+    if is_wide:
+        wide.add(s.name)
+    em.line(f"const {vector if is_wide else c_type(s.type)} {s.name} = {text};")
+
+
+def vector_text(em: CEmitter, e: Expr, facts: LoopFacts, wide: set[str], vector: str) -> tuple[str, bool]:
+    """An expression for a vector of iterations, and whether it is one: scalars stand for vectors of them."""
+    match e:
+        case ir.Load(p, index) if facts.beside(index):
+            return f"*(const {vector} *)({p} + ({em.expr(index)}))", True
+        case Ref(name) if name in wide:
+            return name, True
+        case ir.Scalar(op, args) if e.arg.is_float and refs(e) & facts.own:
+            of = [vector_text(em, x, facts, wide, vector) for x in args]
+            a, *b = [text for text, _ in of]
+            return f"({a} {OPERATORS[op]} {b[0]})" if b else f"(-{a})", any(w for _, w in of)
+    return em.expr(e), False
