@@ -47,8 +47,8 @@ def shared_loops(program: Program) -> Program:
 
 
 def _scope(lam: Lambda, alias: Aliases, made: Made) -> Lambda:
-    """The scope without such loops; `made`: the arrays of equal elements that are made outside."""
-    made = made | {s.pat[0]: s.exp for s in lam.stms if isinstance(s.exp, ir.Replicate)}
+    """The scope without such loops; `made`: the arrays that replications and maps make outside, one each."""
+    made = made | {s.pat[0]: s.exp for s in lam.stms if isinstance(s.exp, ir.Replicate | ir.Map) and len(s.pat) == 1}
     stms = [ir.map_scopes(s, lambda inner: _scope(inner, alias, made)) for s in lam.stms]
     if sum(isinstance(s.exp, ir.Loop) for s in stms) < 2:
         same = all(a is b for a, b in zip(stms, lam.stms, strict=True))
@@ -159,7 +159,7 @@ def _one(stms: list[Stm], i: int, j: int, alias: Aliases, made: Made) -> list[St
     if not TOTAL(all(total(s) or _room(s, sizes) or any(alike(s.exp, x) for x in starts) for s in moved[:-1])):
         return None
     rest = [s for s in stms[i + 1 : j] if not any(s is m for m in moved)]
-    written = {alias.root(v) for m in moved for v in consumed_roots(m.exp, alias)}
+    written = {r for m in moved for r in consumed_roots(m.exp, alias) if alias.mutable(r)}
     if not UNREAD(not any(alias.root(v) in written for s in rest for v in ir.stm_free(s))):
         return None
     return [*stms[:i], *moved, *rest, *stms[j + 1 :]]

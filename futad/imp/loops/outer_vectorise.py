@@ -147,7 +147,9 @@ class Shape:
                     return False
                 if not SAME_ITERATIONS(not self.differs(bound) and not self.differs(start)):
                     return False
-                return self.takes(inside, inner=True)
+                if not self.takes(inside, inner=True):
+                    return False
+                self.carried |= not (s.map or s.independent) and bool(self.carriers(inside))
             case ir.Ensure(name, elem, slot, count):
                 self.arrays.add(name)
                 self.sizes.append(ir.mul(count, ir.num(elem.bits // 8)))
@@ -170,6 +172,12 @@ class Shape:
             case _:
                 return False
         return True
+
+    def carriers(self, inside: list[ir.Stmt]) -> set[str]:
+        """The arrays of its own by which an iteration of a loop inside hands values to the next one: a row of a table,
+        of which each element needs the one before."""
+        stored = {s.pointer for s in inside if isinstance(s, ir.Store)}
+        return stored & self.arrays & {x.pointer for s in inside for x in loads_in(s)}
 
     def expressions(self, s: ir.Stmt, inner: bool) -> bool:
         """Whether all iterations can compute the statement's expressions together; notes what they mention."""
