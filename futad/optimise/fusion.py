@@ -561,13 +561,24 @@ class _Fuser:
 def _worth_one_loop(p: Cluster, c: Cluster) -> bool:
     """Whether a nest and one that updates accumulators should be one: both read rows, so that one more pass over these
     costs more than a loop, or compute something dear of the same elements, as a function's value and its derivative
-    do."""
+    do: scalars, or loops."""
     if any(isinstance(a.type, ArrayType) and a.type.rank > 1 for a in p.arrays if a in c.arrays):
+        return True
+    if not _loops(p).isdisjoint(_loops(c)):
         return True
     table = Table()
     mine, other = (computed(table, n.params, n.arrays, n.stms).values() for n in (p, c))
     numbers = {number for number, _ in other}
     return any(price >= DEAR and number in numbers for number, price in mine)
+
+
+def _loops(n: Cluster) -> set[tuple[object, ...]]:
+    """The operations of the loops in a nest, loop by loop."""
+    return {
+        tuple([t.exp.op if isinstance(t.exp, ir.Op) else type(t.exp) for t in ir.statements(s.exp.body.stms)])
+        for s in n.stms
+        if isinstance(s.exp, ir.Loop)
+    }
 
 
 def fuse_fun(fun: Fun, asserting: set[str], stats: Stats | None = None) -> Fun:
