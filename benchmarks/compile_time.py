@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import inspect
 import json
 import math
 import os
@@ -39,17 +40,22 @@ def worker(without: Sequence[str]) -> None:
     from futad.errors import Error
     from futad.pipeline import Trace, compile_program
     from futad.source import load_program
-    from futad.target import C
+
+    kind: dict[str, Any] = {"sequential": True}  # of checkouts from before there were targets
+    if "target" in inspect.signature(compile_program).parameters:
+        from futad.target import C
+
+        kind = {"target": C}
 
     def once(file: str) -> float:
         gc.collect()
         start = time.process_time()
-        CBackend(compile_program(load_program(file), target=C)).source  # noqa: B018
+        CBackend(compile_program(load_program(file), **kind)).source  # noqa: B018
         return time.process_time() - start
 
     def changes(file: str) -> list[str]:
         trace = Trace()
-        compile_program(load_program(file), target=C, trace=trace)
+        compile_program(load_program(file), **kind, trace=trace)
         return [r.name for r in trace.records if r.name in without and r.changed]
 
     every = list(pipeline.PASSES)
@@ -57,12 +63,13 @@ def worker(without: Sequence[str]) -> None:
         file, first = json.loads(line)
         answer: Any = None
         with contextlib.suppress(Error):
-            if first:
+            if first and without:
                 pipeline.PASSES[:] = every
                 answer = changes(file)
                 pipeline.PASSES[:] = [p for p in every if p.name not in without]
             else:
                 answer = once(file)
+                answer = [] if first else answer
         print(json.dumps(answer), flush=True)
 
 
