@@ -150,6 +150,7 @@ PASSES: list[Pass] = [
     _simplify("simplify-column-folds", _c, "column-folds"),
     Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
     Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few),
+    Pass("folds-by-rows", _lazy("futad.optimise.folds_by_rows", "folds_by_rows"), _c),
     Pass("fuse", _FUSE, counts=True),
     _simplify("simplify-fused"),
     Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c),
@@ -164,7 +165,7 @@ PASSES: list[Pass] = [
     Pass("added-rows", _lazy("futad.optimise.added_rows", "added_rows"), _c),
     Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
     *_fused_again("accs", _c),
-    Pass("gathers", _lazy("futad.accs.gathers", "gathers"), _c),
+    Pass("gathers", _lazy("futad.accs.gathers", "gathers", target=_itself), _c),
     *_fused_again("gathers", _c),
     Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
     _simplify("simplify-hand-on", _c, "hand-on"),
@@ -198,6 +199,7 @@ PASSES: list[Pass] = [
     Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place", joins=_c), _compiled),
     Pass("rounded", _lazy("futad.optimise.rounded", "rounded"), _compiled),
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
+    Pass("later-additions", _lazy("futad.optimise.later_additions", "later_additions"), _c),
     Pass("grids", _lazy("futad.flatten.grids", "decided", choices=lambda target: target.choices), _device),
 ]
 SHIPPED = list(PASSES)  # without those that others have added

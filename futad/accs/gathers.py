@@ -7,7 +7,8 @@
                    + (if 0 <= i + 1 < n && i + 1 > 0 then ts[i + 1] else 0)) (iota m)
 
 The adjoint of a stencil is a stencil: so no zeros are written first, each element is written once, and maps that read
-the sum are fused with it.  Borders are for the loops (index-set splitting).
+the sum are fused with it.  Borders are for the loops (index-set splitting).  Of a vector the elements of `ts` are
+computed where they are added, if they are cheap (`made_again.py`).
 
 Note [Around the end]
 ~~~~~~~~~~~~~~~~~~~~~
@@ -17,13 +18,21 @@ is, so the update is a permutation and no guard is needed.  This holds for the r
 negative where i + c is.  c is `far + times * n` with numbers: a sum of other terms might have wrapped around 64 bits,
 and a remainder by n says nothing of it then.  `if i == n - 1 then 0 else i + 1` and `if i == 0 then n - 1 else i - 1`
 are the same, and so are they with another comparison that tells the first or the last iteration from all others.
+
+Note [Cut off at the end]
+~~~~~~~~~~~~~~~~~~~~~~~~~
+If n iterations add to min(i + c, n - 1) along an axis of size n, with c > 0, the last place is that of the c last
+iterations, too, and with c < 0 the first one, of max(i + c, 0), that of the -c first ones: these are additions by
+themselves, each at one place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 
+from futad.accs.made_again import Made
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm
@@ -44,7 +53,9 @@ from futad.core.types import (
     zero,
 )
 from futad.legality import Legality
+from futad.optimise.remat.policy import Policy
 from futad.rewrite.strategy import with_lambdas
+from futad.target import Target
 
 LEGAL = Legality(
     "gathers",
@@ -56,6 +67,7 @@ ONE_SIZE = LEGAL.condition(
     "modulus, width and axis are one size", "a place around the end is that of another iteration"
 )
 NOT_WRAPPED = LEGAL.condition("sums do not wrap", "the remainder of a sum beyond 64 bits is that of another place")
+CUT_OFF = LEGAL.condition("cut off at the ends", "what is added at an end is added at another place")
 OTHER_END = LEGAL.condition("from an end to the other", "two iterations add to one place, of which one is seen")
 KNOWN_OUTSIDE = LEGAL.condition("branches known outside", "a place asks another iteration for what it does not know")
 
@@ -75,11 +87,13 @@ class _Level:
 
 @dataclass(slots=True, frozen=True)
 class _Place:
-    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one."""
+    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one, if
+    `cut` not beyond the end."""
 
     level: int
     far: int
     around: bool = False
+    cut: bool = False
 
 
 @dataclass(slots=True, frozen=True)
@@ -112,10 +126,17 @@ class _Taken:
 
 @dataclass(slots=True)
 class _Gathers:
+    policy: Policy
     defs: dict[Var, ir.Exp] = field(default_factory=dict)
     levels: list[_Level] = field(default_factory=list)
     bound: set[Var] = field(default_factory=set)
     """What is known inside of the maps only."""
+    made: Made | None = None
+    """The innermost map, without the additions."""
+    single: dict[Atom, Atom] = field(default_factory=dict)
+    """What the innermost map computes an array's elements as."""
+    parts: dict[Atom, Lambda] = field(default_factory=dict)
+    """Of arrays whose elements are computed where they are added what these are made of."""
 
     # -- scopes
 
@@ -138,22 +159,27 @@ class _Gathers:
 
     def with_acc(self, stm: Stm, e: ir.WithAcc, again: bool) -> list[Stm] | None:
         """The statements in place of the scope of an accumulator; None if it is another one, or does not pay: a vector
-        that is added to once is better added to while what is added is in the cache."""
+        that is added to once is better added to while what is added is in the cache, unless that is computed again."""
         if len(e.arrays) != 1 or e.op != "add":
             return None
         (array,), (acc,) = e.arrays, e.lam.params
         t = array.type
-        if not isinstance(t, ArrayType) or not t.elem.is_float or len(t.shape) == 1 and not again:
+        if not isinstance(t, ArrayType) or not t.elem.is_float:
             return None
-        self.levels = []
+        self.levels, self.made = [], None
         found = self.taken(e.lam, acc)
-        if found is None or not 2 <= len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
+        if found is None or not 0 < len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
             return None
         places = [self.place(a.index, t.shape) for a in found.additions]
         known = [p for p in places if p is not None]
-        if len(known) < len(places) or len({tuple(p) for p in known}) < 2:
+        if len(known) < len(places) or len({tuple(p) for p in known}) < 2 and not any(p.cut for p in known[0]):
+            return None
+        if sum(abs(p.far) for q in known for p in q if p.cut) > MOST:
             return None
         self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
+        self.parts = self.made_again(found)
+        if len(t.shape) == 1 and not again and not self.parts:
+            return None
         b = Builder()
         b.extend(found.stms)
         for v, r in zip(stm.pat[1:], e.lam.result[1:], strict=True):
@@ -165,6 +191,16 @@ class _Gathers:
         b.add(Stm((stm.pat[0],), ir.Alias(total)))
         LEGAL.fired()
         return b.stms
+
+    def made_again(self, found: _Taken) -> dict[Atom, Lambda]:
+        """What is added to a vector, by its arrays, if it is to be computed at each place; the map comes last, so what
+        it reads is as it was."""
+        arrays = {a.value: self.single.get(a.value) for a in found.additions}
+        last = found.stms[-1].pat if found.stms else ()
+        if len(self.levels) != 1 or self.made is None or not all(v in last for v in arrays):
+            return {}
+        parts = self.made.parts([v for v in arrays.values() if v is not None], self.policy)
+        return {} if parts is None else {a: parts[v] for a, v in arrays.items() if v is not None}
 
     # -- additions
 
@@ -235,6 +271,10 @@ class _Gathers:
         keep = [k for k in range(len(e.arrays)) if k != arg]
         result = [r for k, r in enumerate(e.lam.result) if k != at]
         lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(found.stms), (*result, *values))
+        if self.made is None:
+            own = Lambda(lam.params, lam.stms, tuple(result))
+            self.made = Made(own, tuple([None if self.counts(e.arrays[k]) else e.arrays[k] for k in keep]))
+            self.single = {array: v for v, array in values.items()}
         pat = (*[v for k, v in enumerate(s.pat) if k != at], *values.values())
         out.stms.append(Stm(pat, e.over(tuple([e.arrays[k] for k in keep]), lam), s.attrs))
         out.additions += found.additions
@@ -264,6 +304,8 @@ class _Gathers:
             return self.around(e, n)
         if type(e) is ir.Op and e.op == "select":
             return self.to_the_other_end(e, n)
+        if type(e) is ir.Op and e.op in ("min", "max"):
+            return self.cut_off(e, n)
         s = self.sum(a, n)
         return _Place(s.level, s.far) if s is not None and s.level is not None and not s.times else None
 
@@ -317,6 +359,27 @@ class _Gathers:
         if not OTHER_END(there in (other, replace(self.size(n, far, -far), level=level))):
             return None
         return _Place(level, far, around=True) if ONE_SIZE(self.levels[level].width is n) else None
+
+    def cut_off(self, e: ir.Exp | None, n: Atom) -> _Place | None:
+        """Note [Cut off at the end]"""
+        ends: set[str] = set()
+        while type(e) is ir.Op and e.op in ("min", "max"):
+            own, end = e.args if self.fixed(e.args[1], n) else e.args[::-1]
+            if not CUT_OFF(self.sum(end, n) == (self.size(n, -1) if e.op == "min" else _Sum(None, 0))):
+                return None
+            ends.add(e.op)
+            s = self.sum(own, n)
+            if s is not None:
+                if s.level is None or s.times or not ONE_SIZE(self.levels[s.level].width is n):
+                    return None
+                return _Place(s.level, s.far, cut=("min" if s.far > 0 else "max") in ends)
+            e = self.defs.get(own) if type(own) is Var else None
+        return None
+
+    def fixed(self, a: Atom, n: Atom) -> bool:
+        """Whether it is the same in all iterations."""
+        s = self.sum(a, n)
+        return s is not None and s.level is None
 
     def border(self, cond: Atom, n: Atom) -> tuple[int, bool, bool] | None:
         """What tells the first or the last iteration of a map from all others: the map, whether it is the last one,
@@ -376,38 +439,53 @@ class _Gathers:
     ) -> Atom:
         """What is at a place in the end: what was there, and what each addition adds."""
         for a, place in zip(additions, places, strict=True):
-            numbers: dict[int, Atom] = {}
-            conds: list[Atom] = []
-            for i, n, p in zip(at, shape, place, strict=True):
-                q = b.op("sub", i, i64(p.far)) if p.far else i
-                if p.around and p.far:
-                    q = b.op("mod", q, n)
-                numbers[p.level] = q
-                if p.around:
-                    continue
-                if p.far > 0:
-                    conds.append(b.op("le", ZERO, q))
-                width = self.levels[p.level].width
-                if p.far < 0 or width is not n:
-                    conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
-            steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
-            left = [GUARDS]
-            for cond, holds in a.guards:
-                taken = self.known(b, cond, steps, left)
-                conds.append(taken if holds else b.op("not", taken))
-            x = self.there(b, conds, a.value, tuple([numbers[k] for k in range(len(self.levels))]))
-            total = x if total is None else b.op("add", total, x, hint="sum")
+            for sources in product(*[self.sources(b, i, n, p) for i, n, p in zip(at, shape, place, strict=True)]):
+                numbers = {p.level: q for p, (q, _) in zip(place, sources, strict=True)}
+                conds = [c for _, own in sources for c in own]
+                steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
+                left = [GUARDS]
+                for cond, holds in a.guards:
+                    taken = self.known(b, cond, steps, left)
+                    conds.append(taken if holds else b.op("not", taken))
+                x = self.there(b, conds, a.value, tuple([numbers[k] for k in range(len(self.levels))]))
+                total = x if total is None else b.op("add", total, x, hint="sum")
         assert total is not None
         return total
 
+    def sources(self, b: Builder, i: Atom, n: Atom, p: _Place) -> list[tuple[Atom, list[Atom]]]:
+        """The iterations of a map that add to the place `i` along an axis, and what has to hold for each."""
+        q = b.op("sub", i, i64(p.far)) if p.far else i
+        if p.around:
+            return [(b.op("mod", q, n) if p.far else q, [])]
+        width = self.levels[p.level].width
+        conds: list[Atom] = [b.op("le", ZERO, q)] if p.far > 0 else []
+        if p.far < 0 or width is not n:
+            conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
+        out: list[tuple[Atom, list[Atom]]] = [(q, conds)]
+        for k in range(abs(p.far) if p.cut else 0):  # of those beyond the end
+            if p.far > 0:
+                last = b.op("sub", n, i64(1))
+                q = b.op("sub", last, i64(k)) if k else last
+                out.append((q, [b.op("le", last, i), *([b.op("le", ZERO, q)] if k else [])]))
+            else:
+                out.append((i64(k), [b.op("le", i, ZERO), *([b.op("lt", i64(k), n)] if k else [])]))
+        return out
+
     def there(self, b: Builder, conds: list[Atom], values: Atom, index: ir.Atoms) -> Atom:
         """An element if all conditions hold, else zero."""
+
+        def value(c: Builder) -> Atom:
+            part = self.parts.get(values)
+            if part is None or self.made is None:
+                return c.at(values, *index)
+            return self.made.inline(c, part, index[0])
+
         if not conds:
-            return b.at(values, *index)
+            return value(b)
         ok = conds[0]
         for cond in conds[1:]:
             ok = b.op("and", ok, cond)
-        element = b.body(lambda c: [c.at(values, *index)])
+        element = b.body(lambda c: [value(c)])
         return b.emit(ir.If(ok, element, Lambda((), (), (zero(elem_of(values.type)),))), "x")[0]
 
     def known(self, b: Builder, a: Atom, steps: Mapping[Var, Atom], left: list[int]) -> Atom:
@@ -447,11 +525,12 @@ def _bound(lam: Lambda) -> set[Var]:
     return out
 
 
-def gathers(program: Program) -> Program:
+def gathers(program: Program, target: Target) -> Program:
     """The program with accumulators that maps add to at neighbouring places, of one array each, as maps."""
+    policy = Policy(target)
     funs: dict[str, Fun] = {}
     for name, f in program.funs.items():
-        body = _Gathers().lam(f.body)
+        body = _Gathers(policy).lam(f.body)
         same = body is f.body
         funs[name] = f if same else Fun(f.name, body, f.num_sizes, f.ret, f.entry, f.attrs, f.span)
     return program if all(funs[n] is f for n, f in program.funs.items()) else Program(funs, program.name)

@@ -210,6 +210,37 @@ class _Block:
             self.em.depth -= 1
             self.em.line("}")
             return
+        part, alike = self.alike(part)
+        if alike:
+            self.em.line("{")
+            self.em.depth += 1
+            self.em.block(alike)
+        self.lane_loop(part)
+        if alike:
+            self.em.depth -= 1
+            self.em.line("}")
+
+    def alike(self, part: list[ir.Stmt]) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
+        """The part, and the reads of it that are the same for all lanes, if lanes write to arrays of their own: a C
+        compiler does not see that these are others, and makes no vectors of a loop that may write what it reads in one
+        place."""
+        stores = [s for s in part if isinstance(s, ir.Store)]
+        if not stores or not all(s.pointer in self.s.arrays for s in stores):
+            return part, []
+        made = {s.name for s in part if isinstance(s, ir.Decl)} | self.arrays.keys() | self.again.keys() | {self.var}
+        alike: list[ir.Stmt] = [
+            s
+            for s in part
+            if isinstance(s, ir.Decl)
+            and isinstance(s.init, Load)
+            and not s.mutable
+            and s.name not in self.arrays
+            and s.init.pointer not in self.s.arrays
+            and not refs(s.init) & made
+        ]
+        return [s for s in part if s not in alike], alike
+
+    def lane_loop(self, part: list[ir.Stmt]) -> None:
         made = {s.name for s in part if isinstance(s, ir.Decl)}
         used = _mentioned(part)
         changed = {s.name for s in part if isinstance(s, (ir.Assign, ir.Accumulate))}

@@ -44,6 +44,14 @@ class _Applied:
 
 SUM, VECTOR_SUM = Operator("add"), Operator("add", 1)
 
+
+def is_unit(op: str, a: Atom) -> bool:
+    """Whether an associative operation leaves values as they are that it combines with this one."""
+    o = OPS[op]
+    unit = o.unit or o.start
+    return isinstance(a, Const) and o.associative and unit is not None and bool(unit(a.type) == a.value)
+
+
 _Value = int | _Applied  # a parameter by its number, or an operation on two
 
 

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from futad.core import ir
+from futad.core.alias import Aliases, aliases
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.node import Range
@@ -41,6 +42,9 @@ ALL_ITERATIONS = CHECKPOINTS.condition("as many rows as iterations", "the last v
 UNREAD = CHECKPOINTS.condition("not read in the iteration", "the iteration would read rows before they are there")
 SIZES_OUTSIDE = CHECKPOINTS.condition("sizes known outside", "memory for all iterations is had before the loop")
 MADE_ANEW = CHECKPOINTS.condition("made anew", "the next value would lie in others' memory, or the present one change")
+UNCHANGED = CHECKPOINTS.condition(
+    "last value not overwritten", "it lies in the array of those that were saved, which would be consumed with it"
+)
 
 # Arrays that C computes where they are wanted.
 MADE = (ir.Map, ir.Fused, ir.Scan, ir.MatMul, ir.Contraction, ir.Copy, ir.Concat)
@@ -62,7 +66,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
     out: list[Stm] = []
     made: dict[Var, ir.Exp] = {}
     changed = False
-    for s in lam.stms:
+    for k, s in enumerate(lam.stms):
         if isinstance(s.exp, ir.Control):
             kept = ir.map_scopes(s, lambda inner: kept_in_place(inner, joins))
             changed |= kept is not s
@@ -82,7 +86,7 @@ def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
             inits = [e.inits[x.kept] for x in found]
             gone = {(v,) for v in inits if isinstance(v, Var) and v not in free and _uses(lam, v) == 1}
             out = [x for x in out if x.pat not in gone]
-            out += _rewritten(s, e, found)
+            out += _rewritten(s, e, found, aliases(Lambda((), lam.stms[k + 1 :], lam.result)))
             changed = True
         else:
             out.append(s)
@@ -218,7 +222,9 @@ def _made_anew(body: Lambda, p: Var, result: Var, update: Stm, joins: bool) -> b
     return maker is not None and isinstance(maker.exp, MADE) and not names & set(body.result)
 
 
-def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
+def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved], later: Aliases) -> list[Stm]:
+    """The loop with one array for both; `later` is what the statements after it say of aliases.  A last value that
+    these overwrite is a copy."""
     b = Builder()
     params, inits, results = list(e.body.params[1:]), list(e.inits), list(e.body.result)
     pat = list(s.pat)
@@ -243,7 +249,12 @@ def _rewritten(s: Stm, e: ir.For, found: Sequence[_Saved]) -> list[Stm]:
         update = Stm((new,), ir.Update(hist, (following,), result, None))
         ending.append(update)
         params[x.kept], inits[x.kept], results[x.kept], pat[x.kept] = hist, start, new, final
-        after.append(Stm((s.pat[x.value],), ir.At(final, (iterations,), None)))
+        last = row = s.pat[x.value]
+        if not UNCHANGED(not any(later.mutable(v) for v in (last, s.pat[x.kept]))):
+            row = Var(last.name, last.type)
+        after.append(Stm((row,), ir.At(final, (iterations,), None)))
+        if row is not last:
+            after.append(Stm((last,), ir.Copy(row)))
         rows = Range(ZERO, iterations, ONE)
         after.append(Stm((s.pat[x.kept],), ir.At(final, (rows,), None)))
     gone = {x.update for x in found}

@@ -24,8 +24,7 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.operator import SUM, operator_of, operators_of
-from futad.core.scalarops import OPS
+from futad.core.operator import SUM, is_unit, operator_of, operators_of
 from futad.core.types import BOOL, I64, ONE, ZERO, ArrayType, Atom, Const, Prim, Var, array_of, prim_of, zero
 from futad.legality import Legality
 
@@ -235,13 +234,7 @@ def _folds(s: Stm, k: Kept, own: set[Var]) -> bool:
     operators = operators_of(e.lam)
     if operators is None or any(o.rank for o in operators) or not all(isinstance(a, Const) for a in e.neutral):
         return False
-    return NEUTRAL(all(_is_unit(o.op, a) for o, a in zip(operators, e.neutral, strict=True)))
-
-
-def _is_unit(op: str, a: Atom) -> bool:
-    o = OPS[op]
-    unit = o.unit or o.start
-    return isinstance(a, Const) and o.associative and unit is not None and unit(a.type) == a.value
+    return NEUTRAL(all(is_unit(o.op, a) for o, a in zip(operators, e.neutral, strict=True)))
 
 
 def _all(

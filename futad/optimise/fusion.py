@@ -29,7 +29,10 @@ from futad.legality import Legality
 from futad.optimise.cluster import Cluster, elementwise, from_cluster, merge, to_cluster
 from futad.optimise.subst import Subst
 from futad.optimise.values import Table, computed
-from futad.rewrite.dce import effects
+from futad.rewrite.apply import TIDY
+from futad.rewrite.context import Context
+from futad.rewrite.dce import asserting_functions, effects
+from futad.rewrite.simplify import Simplifier
 from futad.rewrite.strategy import Stats, with_lambdas
 
 LEGAL = Legality(
@@ -86,6 +89,7 @@ class _Item:
     whole: set[Var] = field(default_factory=set)
     consumes: set[Var] = field(default_factory=set)
     copied: bool = False  # a cheap producer on its way into all of its consumers
+    merged: bool = False  # two nests as one
 
 
 def cost(lam: Lambda) -> int | None:
@@ -103,8 +107,9 @@ def cost(lam: Lambda) -> int | None:
 class _Fuser:
     """Fuses one function.  The scope at hand: `items` so far, who binds what (`by`), and use counts."""
 
-    def __init__(self, alias: Aliases, stats: Stats | None) -> None:
+    def __init__(self, alias: Aliases, asserting: set[str], stats: Stats | None) -> None:
         self.alias = alias
+        self.asserting = asserting
         self.stats = stats
         self.items: list[_Item] = []
         self.by: dict[Var, _Item] = {}
@@ -179,7 +184,18 @@ class _Fuser:
             self.items.append(item)
             for v in item.stm.pat:
                 self.by[v] = item
-        return [i.stm for i in self.items]
+        return [self.once(i.stm) if i.merged else i.stm for i in self.items]
+
+    def once(self, stm: Stm) -> Stm:
+        """A nest made of two, with what both compute computed once, before their own nests become loops that differ."""
+        if all(sum(s.exp.scoped for s in lam.stms) < 2 for lam in stm.exp.lambdas()):
+            return stm
+        alone = Lambda((), (stm,), ())
+        ctx = Context(aliases(alone, (*ir.stm_free(stm), *stm.pat)), False, None)
+        out: list[Stm] = []
+        Simplifier(ctx, TIDY, self.asserting).block((stm,), out)
+        (made,) = out
+        return made
 
     def add_uses(self, item: _Item, k: int) -> None:
         uses, elements = self.uses, self.elementwise_uses
@@ -263,6 +279,7 @@ class _Fuser:
         self.remove(p)
         self.add_uses(c, -1)
         new = self.item(from_cluster(merged), merged)
+        new.merged = True
         self.add_uses(new, 1)
         self.postpone(after)
         self.count(f"fuse_{how}")
@@ -544,8 +561,10 @@ class _Fuser:
 def _worth_one_loop(p: Cluster, c: Cluster) -> bool:
     """Whether a nest and one that updates accumulators should be one: both read rows, so that one more pass over these
     costs more than a loop, or compute something dear of the same elements, as a function's value and its derivative
-    do."""
+    do: scalars, or loops."""
     if any(isinstance(a.type, ArrayType) and a.type.rank > 1 for a in p.arrays if a in c.arrays):
+        return True
+    if not _loops(p).isdisjoint(_loops(c)):
         return True
     table = Table()
     mine, other = (computed(table, n.params, n.arrays, n.stms).values() for n in (p, c))
@@ -553,9 +572,18 @@ def _worth_one_loop(p: Cluster, c: Cluster) -> bool:
     return any(price >= DEAR and number in numbers for number, price in mine)
 
 
-def fuse_fun(fun: Fun, stats: Stats | None = None) -> Fun:
-    """One function, fused; the same object if nothing changed."""
-    fuser = _Fuser(aliases(fun.body, fun.body.result + fun.body.params), stats)
+def _loops(n: Cluster) -> set[tuple[object, ...]]:
+    """The operations of the loops in a nest, loop by loop."""
+    return {
+        tuple([t.exp.op if isinstance(t.exp, ir.Op) else type(t.exp) for t in ir.statements(s.exp.body.stms)])
+        for s in n.stms
+        if isinstance(s.exp, ir.Loop)
+    }
+
+
+def fuse_fun(fun: Fun, asserting: set[str], stats: Stats | None = None) -> Fun:
+    """One function, fused; the same object if nothing changed.  `asserting`: functions that may fail or print."""
+    fuser = _Fuser(aliases(fun.body, fun.body.result + fun.body.params), asserting, stats)
     body = fuser.lam(fun.body)
     if body is fun.body:
         return fun
@@ -564,7 +592,8 @@ def fuse_fun(fun: Fun, stats: Stats | None = None) -> Fun:
 
 def fuse(program: Program, stats: Stats | None = None) -> Program:
     """The program with maps, reductions and scans fused in every scope."""
-    funs = {n: fuse_fun(f, stats) for n, f in program.funs.items()}
+    asserting = asserting_functions(program)
+    funs = {n: fuse_fun(f, asserting, stats) for n, f in program.funs.items()}
     if all(funs[n] is f for n, f in program.funs.items()):
         return program
     return Program(funs, program.name)

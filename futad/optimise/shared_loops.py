@@ -38,7 +38,7 @@ UNREAD = LEGAL.condition("not read between", "what the loop overwrites is read l
 
 LARGEST = 100  # statements of a body
 
-Made = dict[Var, ir.Exp]
+Made = dict[Var, tuple[ir.Exp, int]]  # what makes arrays, and which of its results they are
 
 
 def shared_loops(program: Program) -> Program:
@@ -47,8 +47,9 @@ def shared_loops(program: Program) -> Program:
 
 
 def _scope(lam: Lambda, alias: Aliases, made: Made) -> Lambda:
-    """The scope without such loops; `made`: the arrays of equal elements that are made outside."""
-    made = made | {s.pat[0]: s.exp for s in lam.stms if isinstance(s.exp, ir.Replicate)}
+    """The scope without such loops; `made`: the arrays that replications and maps make outside."""
+    arrays = [s for s in lam.stms if isinstance(s.exp, ir.Replicate | ir.Map)]
+    made = made | {v: (s.exp, k) for s in arrays for k, v in enumerate(s.pat)}
     stms = [ir.map_scopes(s, lambda inner: _scope(inner, alias, made)) for s in lam.stms]
     if sum(isinstance(s.exp, ir.Loop) for s in stms) < 2:
         same = all(a is b for a, b in zip(stms, lam.stms, strict=True))
@@ -100,7 +101,10 @@ def _equal(x: Atom, y: Atom, made: Made) -> bool:
     """Whether two first values are equal."""
     if x is y or not isinstance(x, Var) or not isinstance(y, Var):
         return x is y
-    return x in made and y in made and alike(made[x], made[y])
+    if x not in made or y not in made:
+        return False
+    (e, k), (other, n) = made[x], made[y]
+    return alike(e, other) and (k == n or isinstance(e, ir.Map) and e.lam.result[k] is e.lam.result[n])
 
 
 def _unwritten(first: Stm, second: Stm, others: Sequence[Stm], result: Sequence[Atom], alias: Aliases) -> bool:
@@ -155,11 +159,11 @@ def _one(stms: list[Stm], i: int, j: int, alias: Aliases, made: Made) -> list[St
     assert isinstance(loop, ir.Loop)
     sizes: set[Atom] = {d for v in ir.stm_free(stms[i]) for d in shape_of(v.type)}
     sizes |= {loop.bound} if isinstance(loop, ir.For) else set()
-    starts = [made[a] for a in loop.inits if isinstance(a, Var) and a in made]
+    starts = [made[a][0] for a in loop.inits if isinstance(a, Var) and a in made]
     if not TOTAL(all(total(s) or _room(s, sizes) or any(alike(s.exp, x) for x in starts) for s in moved[:-1])):
         return None
     rest = [s for s in stms[i + 1 : j] if not any(s is m for m in moved)]
-    written = {alias.root(v) for m in moved for v in consumed_roots(m.exp, alias)}
+    written = {r for m in moved for r in consumed_roots(m.exp, alias) if alias.mutable(r)}
     if not UNREAD(not any(alias.root(v) in written for s in rest for v in ir.stm_free(s))):
         return None
     return [*stms[:i], *moved, *rest, *stms[j + 1 :]]

@@ -22,6 +22,9 @@ SAME_MAP = LEGAL.condition("element of the same map", "another map's element of 
 READ_AT_ITERATION = LEGAL.condition("read at the iteration", "another iteration's value is read from the history")
 
 
+READ = 3  # scalar operations that reading an element costs
+
+
 class Table:
     """The numbers of keys: a tag, then numbers, names and atoms.  `varies`: of which the value is one of an element of
     a map's arrays."""
@@ -226,14 +229,17 @@ class NestedValues(Values):
 def computed(
     table: Table, params: Iterable[Var], arrays: Iterable[Atom], stms: Iterable[Stm]
 ) -> dict[Var, tuple[int, int]]:
-    """What a map's body computes of elements by scalar operations: the number of each, and its cost with that of what
-    it is made of."""
+    """What a map's body computes of elements by scalar operations, and of other elements that it reads: the number of
+    each, and its cost with that of what it is made of."""
     values = Values(table)
     for p, a in zip(params, arrays, strict=True):
         values.of[p] = table.number("element", a)
     costs: dict[Atom, int] = {}
     out: dict[Var, tuple[int, int]] = {}
     for s in stms:
+        if isinstance(s.exp, ir.At):
+            values.note(s)
+            costs[s.pat[0]] = READ
         if isinstance(s.exp, ir.Op):
             values.note(s)
             (v,) = s.pat

@@ -93,6 +93,15 @@ entry folded [n][m] (ts: [n]f64) (x: [m]f64): [2]f64 =
   reduce (\\a b -> let c = loop c = b[1] for j < m do c + a[0] * b[0] * x[j]
                    let s = a[0] let p = a[1]
                    let d = copy a with [0] = s + b[0] in d with [1] = p + c) [0, 0] (map (\\t -> [t, t * t]) ts)
+-- Rows of which each element needs the one before: a path's cost.
+def warp [m] (x: [m]f64) (ys: [m]f64): f64 =
+  let first = tabulate (m + 1) (\\j -> if j == 0 then 0 else f64.inf)
+  in last (loop above = first for y in ys do
+    loop row = replicate (m + 1) f64.inf for j < m do
+      row with [j + 1] = f64.abs (y - x[j]) + f64.min above[j] (f64.min above[j + 1] row[j]))
+entry warps [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 = map (warp x) (outer ts x)
+entry warps_gradient [n][m] (ts: [n]f64) (x: [m]f64): (f64, [m]f64) =
+  vjp2 (\\x -> f64.sum (map (\\t -> warp x (map (* t) x)) ts)) x 1
 entry row_sums [n][m] (ts: [n]f64) (x: [m]f64): [n]f64 =
   map (\\r -> loop y = 0 for v in r do y * 0.5 + v) (outer ts x)
 entry quotients [n][m] (ts: [n]f64) (x: [m]f64): [n]i32 =
@@ -124,7 +133,7 @@ IN_LANES = (
     "rows", "own_rows", "slopes", "curves", "loops", "loop_slopes", "loops_gradient", "fixed",
     "row_folds", "row_slopes", "row_scans", "column_folds", "either", "either_slopes",
     "product_slopes", "in_branches", "own_elements", "column_maxima", "column_spread", "column_single", "column_whole",
-    "column_slopes",
+    "column_slopes", "warps", "warps_gradient",
 )  # fmt: skip
 # Division by zero fails where it is, what a branch reads is read there alone, and gathering takes longer than adding.
 NOT_IN_LANES = ("own_iterations", "quotients", "guarded", "row_sums", "folded")
@@ -156,7 +165,8 @@ def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["values", "gradient", "slopes", "curves", "loops", "loop_slopes", "whole", "row_folds", "either"]
+    "name", ["values", "gradient", "slopes", "curves", "loops", "loop_slopes", "whole", "row_folds", "either",
+             "warps"],
 )
 def test_special_values(core: Any, backend: CBackend, name: str) -> None:
     """Not-a-number and infinity stay in their lane; integers wrap around as they do in one iteration alone."""

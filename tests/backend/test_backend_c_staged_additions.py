@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import futad
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.fires import counting
@@ -15,6 +16,8 @@ from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
 from futad.testing.build import c_backend
+from tests.support.needs import needs_cc
+from tests.support.paths import ROOT
 
 TEXT = """
 def pull [n] (x: [n]f64) (i: i64): f64 =
@@ -91,3 +94,21 @@ def test_not_a_number_stays_where_it_is(core: Any, backend: CBackend) -> None:
     (a,) = backend.run("chain_slopes", [200, x])
     np.testing.assert_allclose(a, e, rtol=1e-11)
     assert np.isfinite(np.asarray(a)[2:70]).all()
+
+
+@needs_cc
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_places_are_made_of_what_was_there_before_the_loop(backend: str) -> None:
+    """The adjoint of an array lies in its memory, and the places where its elements add are computed of it."""
+    text = (ROOT / "tests/legality/staged.fut").read_text()
+    with counting() as counts:
+        program = futad.compile(text, backend=backend)
+        program.executor()
+    assert counts["staged-additions"] and counts["over inputs"]
+    reference = futad.compile(text, backend="interp")
+    rng = np.random.default_rng(1)
+    for n in (0, 1, 2, 7, 129, 1000):
+        table, ys = rng.normal(size=8), rng.uniform(0, 2, n)
+        for got, want in zip(program.table(table, ys), reference.table(table, ys), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)

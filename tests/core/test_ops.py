@@ -113,3 +113,21 @@ def test_what_the_c_is_made_of() -> None:
         if op.define or op.library:
             assert f" futad_{op.name}_f64(" in texts["scalar_functions.h"], op.name
     assert set(REDUCTIONS) == {"add", "mul", "min", "max", "and", "or", "xor"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("t", ["f32", "f64"])
+def test_extrema_of_extrema(backend: str, t: str) -> None:
+    """One NaN is ignored, wherever it is; of equal zeros it is the same one as on the interpreter."""
+    source = "".join(
+        f"entry {op}_{k} (xs: []{t}) (ys: []{t}) (zs: []{t}) = map3 (\\x y z -> {e}) xs ys zs\n"
+        for op in ("min", "max")
+        for k, e in enumerate((f"{t}.{op} x ({t}.{op} y z)", f"{t}.{op} ({t}.{op} x y) z"))
+    )
+    values = np.array([np.nan, -np.inf, -1, -0.0, 0.0, 2, np.inf], "f4" if t == "f32" else "f8")
+    args = [a.ravel() for a in np.meshgrid(values, values, values)]
+    program, reference = (futad.compile(source, backend=b) for b in (backend, "interp"))
+    for name in ("min_0", "min_1", "max_0", "max_1"):
+        got, wanted = program[name](*args), reference[name](*args)
+        np.testing.assert_array_equal(got, wanted)
+        np.testing.assert_array_equal(np.signbit(got[wanted == 0]), np.signbit(wanted[wanted == 0]))

@@ -102,3 +102,17 @@ entry folded_rows [n][m] (xs: [n][4][m]f64) : [n][m]f64 =
 entry weighted [n][d] (xs: [n][d]f64) (vs: [n][d]f64) (y: [n][d]f64) : [n][d]f64 =
   vjp (\xs -> map (\q -> let ws = map (\x -> f64.exp (-(f64.sum (map2 (\a b -> (a - b) * (a - b)) q x)))) xs
                          in map (\v -> f64.sum (map2 (*) ws v)) (transpose vs)) xs) xs y
+
+-- The products of an inner batch have one factor in common.
+entry batches_share [b][n][k] (ws: [b][k][k]f64) (xs: [b][n][k][k]f64) : [b][n][k][k]f64 =
+  map2 (\w x -> map (\y -> mm w (transpose y)) x) ws xs
+
+entry batches_own [b][n][k] (ws: [b][n][k][k]f64) (xs: [b][n][k][k]f64) : [b][n][k][k]f64 = map2 (map2 mm) ws xs
+
+-- What a product takes along: sums of rows, and nothing else.
+entry rows_greatest [n][m][k] (a: [n][m]f64) (b: [m][k]f64) : ([n]f64, [n][k]f64) =
+  (map (\r -> reduce f64.max 0 r) a, mm a b)
+
+entry sums_needed [n][m] (a: [n][m]f64) (c: [m]f64) : ([n]f64, [n][n]f64) =
+  let s = map f64.sum a
+  in (s, mm a (map (\x -> map (\y -> f64.sin (x * y)) s) c))

@@ -27,3 +27,8 @@ entry far (x: [10]f64): [10]f64 =
 entry held [n] (x: [n]f64): [n]f64 =
   loop x for _k < 2 do vjp (\x -> f64.sum (tabulate n (\i ->
     f64.sin x[if i == n - 1 then i else i + 1] * x[if i == 0 then i else i - 1]))) x 1
+
+-- Places that are cut off before the end, where other iterations add, too.
+entry cut [n] (x: [n]f64): [n]f64 =
+  loop x for _k < 2 do vjp (\x -> f64.sum (tabulate n (\i ->
+    f64.sin x[i64.max 0 (i64.min (n - 2) (i + 1))] * x[i64.max 0 (i - 1)]))) x 1

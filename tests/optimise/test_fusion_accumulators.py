@@ -10,6 +10,7 @@ import pytest
 import futad
 from futad.core import ir
 from futad.optimise.fusion import fuse
+from futad.optimise.shared_loops import shared_loops
 from futad.pipeline import compile_program
 from futad.rewrite import simplify
 from futad.source import compile_text
@@ -69,6 +70,29 @@ def test_cheap_values_are_left_to_loops_of_their_own() -> None:
     text = "entry g [n] (u: [n]f64) (is: [n]i64) = vjp2 (\\u -> f64.sum (map (\\i -> u[i]) is)) u 1"
     found = heads(one_scope(text))
     assert found["Fused"] == 1 and found["WithAcc"] + found["Hist"] + found["Map"] >= 1
+
+
+def test_values_whose_loops_the_derivative_runs_too_are_one_loop_with_it() -> None:
+    """The loop is one of the whole, not one for the value and one for the derivative."""
+    body = "loop y = u[0] for j < 3 do y * u[i] + f64.sqrt (y + k)"
+    text = f"def value [n] (u: [n]f64) (k: f64): f64 = f64.sum (map (\\i -> {body}) (iota n))\n"
+    program = one_scope(text + "entry g [n] (u: [n]f64) (k: f64) = vjp2 (\\u -> value u k) u 1")
+    found = heads(passes(program, shared_loops, simplify))
+    assert found["Fused"] == 1 and found["For"] == 2
+
+
+def test_two_nests_made_one_compute_what_both_do_once() -> None:
+    """The folds and maps of rows inside are shared before they become other loops in the value than in the gradient."""
+    text = """
+entry g [n][m] (a: [n][m]f64) (k: f64) =
+  let f (a: [n][m]f64) = f64.sum (map (\\r ->
+    let top = f64.maximum r
+    let z = top + f64.log (f64.sum (map (\\x -> f64.exp (x - top)) r))
+    let p = map (\\x -> x - z) r
+    in f64.sum (map2 (\\x y -> x * f64.sin (k * y)) p (reverse p))) a)
+  in vjp2 f a 1"""
+    found = heads(one_scope(text))
+    assert found["log"] == 1 and found["max"] == 1
 
 
 @needs_cc

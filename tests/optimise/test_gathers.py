@@ -64,15 +64,39 @@ def test_sums_are_those_of_the_additions(name: str) -> None:
                 np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
 
 
-VECTOR = "vjp (\\x -> f64.sum (tabulate (n - 1) (\\i -> x[i] * f64.sin x[i + 1]))) x 1"
+def vector(summed: str) -> str:
+    return f"vjp (\\x -> f64.sum (tabulate (n - 1) (\\i -> {summed}))) x 1"
 
 
-@pytest.mark.parametrize(
-    ("body", "times"), [(VECTOR, 0), (f"loop x for _i < 3 do {VECTOR}", 1)], ids=["once", "in a loop"]
-)
-def test_a_vector_is_gathered_in_loops(body: str, times: int) -> None:
-    text = f"entry main [n] (x: [n]f64): [n]f64 = {body}"
-    assert fires(text) == times
+# Of x [n]: whether its adjoint is gathered outside of loops, what is added being computed at each place.
+ONCE = {
+    "x[i] * f64.sin x[i + 1]": True,
+    "100 * (x[i + 1] - x[i] ** 2) ** 2 + (1 - x[i]) ** 2": True,
+    "(if a[i] > 0 then f64.abs x[i] else a[i] * x[i]) * x[i + 1]": True,
+    "(if x[i] > 0 then x[i] * x[i + 1] else x[i + 1])": False,  # data say whether is added
+    "f64.sin (x[i] * x[i + 1])": False,  # both additions need a cosine
+    "f64.i64 (i / i64.max 1 (i64.f64 x[i])) * x[i] * x[i + 1]": False,  # a division may fail
+}
+
+
+@pytest.mark.parametrize("summed", ONCE)
+def test_a_vector_is_gathered_in_loops_or_where_that_is_cheap(summed: str) -> None:
+    once = f"entry main [n] (x: [n]f64) (a: [n]f64): [n]f64 = {vector(summed)}"
+    assert fires(once) == ONCE[summed]
+    made, expected = (futad.compile(once, backend=b) for b in ("c", "interp"))
+    for n in (1, 2, 3, 5, 50):
+        x = np.linspace(-1, 1, n)
+        x[n // 2 :: 3] = 0
+        np.testing.assert_allclose(made.main(x, x[::-1]), expected.main(x, x[::-1]), rtol=1e-12, atol=1e-300)
+    x[7], x[20] = np.nan, np.inf
+    np.testing.assert_allclose(made.main(x, x[::-1]), expected.main(x, x[::-1]), rtol=1e-12, atol=1e-300)
+    with pytest.raises(futad.Error, match="negative size"):
+        made.main(x[:0], x[:0])
+
+
+def test_a_vector_is_gathered_in_loops() -> None:
+    text = f"entry main [n] (x: [n]f64): [n]f64 = loop x for _i < 3 do {vector('f64.sin (x[i] * x[i + 1])')}"
+    assert fires(text) == 1
     x = np.linspace(-1, 1, 50)
     made, expected = (futad.compile(text, backend=b) for b in ("c", "interp"))
     np.testing.assert_allclose(made.main(x), expected.main(x), rtol=1e-12)
@@ -115,6 +139,19 @@ AROUND = {
     "in branches": """tabulate n (\\i ->
       (if i > 0 then x[(i + 1) % n] else 0) * x[i] + (if 2 * i < n then 3 * x[(i - 2) % n] else x[(i - 1) % n]))""",
 }
+CUT_OFF = {
+    "clamped": "tabulate n (\\i -> x[i64.max 0 (i64.min (n - 1) (i + 1))] * x[i64.min (n - 1) (i64.max 0 (i - 1))])",
+    "one side": "tabulate n (\\i -> x[i64.min (i + 1) (n - 1)] - f64.sin x[i64.max (i - 1) 0] * x[i])",
+    "farther": "tabulate n (\\i -> x[i64.min (n - 1) (i + 3)] ** 2 * x[i64.max 0 (i - 2)])",
+    "one alone": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i + 2)])",
+    "in a branch": "tabulate n (\\i -> if i % 3 == 0 then x[i64.min (n - 1) (i + 1)] ** 2 else x[i64.max 0 (i - 1)])",
+}
+NOT_CUT_OFF = {
+    "before the end": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i64.max 1 (i - 1))] * x[i64.max 0 (i - 1)])",
+    "by less": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 2) (i + 1))] * x[i64.max 0 (i - 1)])",
+    "more iterations": "(tabulate (n + 3) (\\i -> f64.sin x[i64.min (n - 1) (i + 1)]))[:n]",
+    "two ends": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 1) (2 * i - 1))] * x[i64.max 0 (i - 1)])",
+}
 NOT_AROUND = {
     "held at the end": """tabulate n (\\i ->
       let next = if i == n - 1 then i else i + 1
@@ -137,14 +174,14 @@ entry second [n] (x: [n]f64) (dx: [n]f64): [n]f64 = jvp (\\x -> vjp ring x 1) x 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*AROUND, *NOT_AROUND])
+@pytest.mark.parametrize("name", [*AROUND, *CUT_OFF, *NOT_AROUND, *NOT_CUT_OFF])
 def test_neighbours_around_the_end(name: str) -> None:
-    text = around((AROUND | NOT_AROUND)[name])
-    assert (fires(text) > 0) is (name in AROUND)
+    text = around((AROUND | CUT_OFF | NOT_AROUND | NOT_CUT_OFF)[name])
+    assert (fires(text) > 0) is (name in AROUND | CUT_OFF)
     expected, *others = (futad.compile(text, backend=b) for b in ("interp", "c", "multicore", "emulated"))
     for n in (0, 1, 2, 3, 5, 67):
-        if n == 0 and name == "more places":
-            continue  # a remainder by zero
+        if n == 0 and name in ("more places", "more iterations"):
+            continue  # no place is in range
         x, dx = np.random.default_rng(n).integers(-2, 3, (2, n)) / 4
         if n == 5:
             x[3] = np.nan
@@ -152,6 +189,18 @@ def test_neighbours_around_the_end(name: str) -> None:
         for made in others:
             np.testing.assert_allclose(made.back(x), back, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(made.second(x, dx), second, rtol=1e-12, atol=1e-12)
+
+
+def test_neighbours_cut_off_at_the_ends_of_two_axes() -> None:
+    text = """entry main [n][m] (x: [n][m]f64): [n][m]f64 =
+      let at (x: [n][m]f64) i j = x[i64.max 0 (i64.min (n - 1) i), i64.max 0 (i64.min (m - 1) j)]
+      let f x = tabulate_2d n m (\\i j -> f64.sqrt ((at x (i + 1) j - at x i j) ** 2 + at x i (j - 2) ** 2 + 1))
+      in vjp (\\x -> f64.sum (flatten (f x))) x 1"""
+    assert fires(text) >= 2
+    made, expected = (futad.compile(text, backend=b) for b in ("c", "interp"))
+    for shape in ((0, 3), (3, 0), (1, 1), (1, 3), (3, 2), (2, 40)):
+        x = np.random.default_rng(1).normal(size=shape)
+        np.testing.assert_allclose(made.main(x), expected.main(x), rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.slow

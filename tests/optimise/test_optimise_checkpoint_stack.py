@@ -124,6 +124,20 @@ def test_a_history_of_a_size_that_the_loop_carries() -> None:
         in (r_51) })""", "r_17, q_18", "f64;[t_2]f64"), 1)
 
 
+@pytest.mark.parametrize("overwritten", ["y_7", "h_8"])
+def test_results_that_are_overwritten(overwritten: str) -> None:
+    """The last value lies in the array of what was saved, unless one of the two is overwritten while the other one is
+    read later."""
+    sizes, result = ("n_1", "u_40, h_8") if overwritten == "y_7" else ("t_2, n_1", "y_7, u_40")
+    array, rows = "".join(f"[{k}]" for k in sizes.split(", ")) + "f64", sizes.split(",")[0]
+    same(fun(rf"""let m_6: [t_2][n_1]f64 = scratch(f64, [t_2, n_1])
+      let (y_7: [n_1]f64, h_8: [t_2][n_1]f64) = for(t_2, [x_3, m_6], \(i_10: i64, x_11: [n_1]f64, s_12: [t_2][n_1]f64) -> {{
+        let u_30: [t_2][n_1]f64 = update(s_12, [i_10], x_11, None) {STEP} in (f_20, u_30) }})
+      let z_41: {array} = replicate([{sizes}], c_4)
+      let u_40: {array} = update({overwritten}, [0i64:{rows}:1i64], z_41, None)""",
+        result, "[n_1]f64;[t_2][n_1]f64"), 1)  # fmt: skip
+
+
 def test_zeros_that_are_used_elsewhere() -> None:
     """They stay; what the loop writes has other memory."""
     same(fun(r"""let z_6: [t_2]f64 = replicate([t_2], 0.0f64)

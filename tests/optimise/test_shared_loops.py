@@ -38,7 +38,20 @@ TAKEN |= {
     + ROWS.format("(b, c)", "(s, h) = (replicate n x, replicate 3 0)", f"let t = f64.sum s in ({STEP}, h with [i] = t)")
     + "  in (f64.sum a, b[k], f64.sum c)",
 }
+TAKEN |= {
+    "arrays that maps make": ROWS.format("a", "s = map (+ x) zs", STEP)
+    + ROWS.format("b", "s = map (+ x) zs", STEP)
+    + "  in (f64.sum a, b[0], b[k])",
+    "read between, not overwritten": "  let w = map (+ 1) zs\n"
+    + ROWS.format("a", "s = w", "map (* 2) s")
+    + "  let q = a[k] + w[0]\n"
+    + ROWS.format("(b, c)", "(s, t) = (w, 0)", "(map (* 2) s, t + f64.i64 n)")
+    + "  in (f64.sum a + q, f64.sum b, c)",
+}
 LEFT = {
+    "arrays that other maps make": ROWS.format("a", "s = map (+ x) zs", STEP)
+    + ROWS.format("b", "s = map (+ k_) zs", STEP).replace("k_", "f64.i64 k")
+    + "  in (f64.sum a, b[0], b[k])",
     "other arrays": ROWS.format("a", "s = replicate n 0", STEP)
     + ROWS.format("b", "s = replicate n 1", STEP)
     + "  in (f64.sum a, b[0], b[k])",

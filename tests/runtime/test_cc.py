@@ -360,3 +360,27 @@ def test_the_compiler_of_a_package_is_the_last_resort(tmp_path, monkeypatch):
         assert cc.build_library(SOURCE % 42).answer(1) == 42
     finally:
         cc._find.cache_clear()
+
+
+@needs_cc
+def test_gcc_makes_no_vectors_of_straight_line_code(tmp_path):
+    """GCC 12.2 loses stores there; what it does beside that pass is wanted (see `compile_flags`)."""
+    compiler = cc.find_compiler()
+    if not compiler.gcc:
+        pytest.skip("the compiler is no gcc")
+    source = tmp_path / "f.c"
+    source.write_text(
+        "void f(double *restrict a, double *b) { a[0] = 2 * b[0]; a[1] = 2 * b[1]; a[2] = 2 * b[2]; a[3] = 2 * b[3]; }"
+        "void g(double *restrict a, double *b, long n) { for (long i = 0; i < n; i++) a[i] = 2 * b[i]; }"
+    )
+    flags = [*cc.compile_flags(compiler=compiler), "-fopt-info-vec", "-c", str(source), "-o", str(tmp_path / "f.o")]
+    done = cc.run_compiler([*compiler.command, *flags], tmp_path)
+    assert done.returncode == 0 and "loop vectorized" in done.stderr and "basic block" not in done.stderr
+
+
+@pytest.mark.parametrize(("version", "runs"), [("9.4.0", False), ("12.2.0", True), ("15.1.0", True), ("16.0.1", False)])
+def test_passes_after_that_of_straight_line_code(version, runs):
+    gcc = cc.Compiler(("gcc",), f"gcc (GCC) {version}\nCopyright (C) 2022 Free Software Foundation, Inc.\n")
+    flags = cc.compile_flags(compiler=gcc)
+    assert ("-ftree-slp-vectorize" in flags) is runs is ("-fdbg-cnt=vect_slp:0" in flags)
+    assert ("-fno-tree-slp-vectorize" in flags) is not runs

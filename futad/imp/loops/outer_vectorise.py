@@ -92,8 +92,8 @@ def in_blocks(loop: ir.For, body: list[ir.Stmt], shape: Shape) -> ir.Blocks | No
 class Shape:
     """What the body of a map does that folds into the arrays `folds`.  `varying`: scalars that differ between
     iterations; `made`: all that the body declares; `arrays`: what an iteration has for itself, and `sizes` in bytes;
-    `gathers`: in an inner loop arrays are read or written at places that differ between iterations; `scatter_adds`: how
-    often others than its own are added to there.
+    `gathers`: in an innermost loop arrays are read or written at places that differ between iterations;
+    `scatter_adds`: how often others than its own are added to there.
 
     These places are each iteration's own: what is added to an accumulator has its place in range, which is checked, by
     a branch that lanes could not take together, unless all that differs in it is the map's own index."""
@@ -109,6 +109,7 @@ class Shape:
     scatter_adds: dict[str, int] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)
     carried: bool = False
+    innermost: bool = False
 
     def takes(self, body: list[ir.Stmt], inner: bool) -> bool:
         """Whether the statements (of an inner loop, or the map's own) can be done for several iterations at a time."""
@@ -131,7 +132,7 @@ class Shape:
                 gathers = self.differs(index)
                 if pointer in self.folds and not ADDED(op is not None and not gathers):
                     return False
-                self.gathers |= inner and gathers
+                self.gathers |= self.innermost and gathers
                 if pointer in self.arrays:
                     return op is None
                 if not inner:
@@ -147,7 +148,11 @@ class Shape:
                     return False
                 if not SAME_ITERATIONS(not self.differs(bound) and not self.differs(start)):
                     return False
-                return self.takes(inside, inner=True)
+                around, self.innermost = self.innermost, not any(isinstance(t, ir.For) for t in statements(inside))
+                if not self.takes(inside, inner=True):
+                    return False
+                self.innermost = around
+                self.carried |= not (s.map or s.independent) and bool(self.carriers(inside))
             case ir.Ensure(name, elem, slot, count):
                 self.arrays.add(name)
                 self.sizes.append(ir.mul(count, ir.num(elem.bits // 8)))
@@ -171,6 +176,12 @@ class Shape:
                 return False
         return True
 
+    def carriers(self, inside: list[ir.Stmt]) -> set[str]:
+        """The arrays of its own by which an iteration of a loop inside hands values to the next one: a row of a table,
+        of which each element needs the one before."""
+        stored = {s.pointer for s in inside if isinstance(s, ir.Store)}
+        return stored & self.arrays & {x.pointer for s in inside for x in loads_in(s)}
+
     def expressions(self, s: ir.Stmt, inner: bool) -> bool:
         """Whether all iterations can compute the statement's expressions together; notes what they mention."""
         for e in s.exprs():
@@ -180,7 +191,7 @@ class Shape:
             for x in loads_in(e):
                 if x.pointer in self.folds and not ADDED(False):
                     return False
-                self.gathers |= inner and self.differs(x.index)
+                self.gathers |= self.innermost and self.differs(x.index)
         return True
 
     def differs(self, e: Expr) -> bool:

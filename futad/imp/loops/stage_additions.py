@@ -16,18 +16,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from futad.core.types import I64
-from futad.fires import Transformation, by_number, refused
+from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt, add, num
 from futad.imp.loops.facts import EACH, HEAVY, LoopFacts, cost
 from futad.imp.loops.guarded_reads import is_addition
 from futad.imp.loops.vectorise import annotate
-from futad.imp.walk import loads_in, needed, refs, statements
+from futad.imp.walk import has_load, loads_in, needed, refs, statements
+from futad.legality import Legality
 
-FIRED = Transformation(
+LEGAL = Legality(
     "staged-additions",
     "what iterations add to neighbouring places of an array is put into buffers, and added from there",
     worth='the gradient of a heat equation 2.4 to 1.7 ms: `benchmarks/without.py "no staged-additions" heat`',
+)
+UNWRITTEN = LEGAL.condition(
+    "read again unwritten", "the place, or condition, that is computed again reads what the loop has written since"
 )
 
 BLOCK = 128  # iterations
@@ -73,9 +77,9 @@ def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) 
         assert not any(_sees(s, pointer) for s in loop.body), "nobody sees an accumulator before all have added"
         for s in stores:
             if not stages.addition(s, under.get(s)):
-                return refused("it adds at places that hang on what it folds")
+                return refused("it adds at places that hang on what it folds, or what is read in a branch")
     start, end = stages.start, stages.end
-    compute = _part(loop, [*stages.rest(), *stages.puts], start, end)
+    compute = _part(loop, stages.rest(), start, end)
     adds = [_part(loop, body, start, end) for body in stages.adds]
     if not annotate(compute, True):
         return None
@@ -89,15 +93,20 @@ def staged_additions(loop: ir.For, named: Callable[[str], str], asked: int = 0) 
 
 @dataclass(slots=True)
 class _Stages:
-    """The buffers of a loop, what puts values into them (`puts`), and the bodies of the loops that add from there."""
+    """The buffers of a loop, the bodies of the loops that add from there, and what puts values into buffers in the
+    place of each addition (`puts`).  `written`: pointers to arrays of which the loop overwrites elements, as the result
+    of a map may lie over its input."""
 
     loop: ir.For
     name: str
     block: int
     buffers: list[Stmt] = field(default_factory=list)
-    puts: list[Stmt] = field(default_factory=list)
+    puts: dict[Stmt, list[ir.Store]] = field(default_factory=dict)
     adds: list[list[Stmt]] = field(default_factory=list)
-    gone: set[Stmt] = field(default_factory=set)
+    written: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.written = {s.pointer for s in self.loop.body if isinstance(s, ir.Store) and s.op is None}
 
     @property
     def start(self) -> Ref:
@@ -109,38 +118,41 @@ class _Stages:
 
     def addition(self, s: ir.Store, under: ir.If | None) -> bool:
         """Stage an addition, made where the condition of the branch `under` holds; False where that is not possible."""
-        value = self.buffered(s.value)
-        condition = None if under is None else self.again(under.cond, s.value.type)
-        place: Stmt = replace(s, index=self.again(s.index, I64), value=value)
+        if under is not None and (has_load(s.value) or has_load(s.index)):
+            return False  # there may be nothing to read where the condition does not hold
+        puts = self.puts[s if under is None else under] = []
+        value = self.buffered(s.value, puts)
+        condition = None if under is None else self.again(under.cond, s.value.type, puts)
+        place: Stmt = replace(s, index=self.again(s.index, I64, puts), value=value)
         if condition is not None:
             place = ir.If(condition, [place], [])
-        self.gone.add(s if under is None else under)
         places = [*needed(self.loop.body, [place]), place]
         self.adds.append(places)
         folded = {v for t in self.loop.body for v in t.assigns()}
         return not any(folded & refs(t) for t in statements(places))
 
-    def again(self, e: Expr, t: ir.Prim) -> Expr:
+    def again(self, e: Expr, t: ir.Prim, puts: list[ir.Store]) -> Expr:
         """The expression in a loop that adds: computed again if that is cheap, otherwise from a buffer, bools as
         numbers of type `t`."""
-        if cost([*needed(self.loop.body, [e]), ir.Assign("", e)]) <= AGAIN:
+        made = [*needed(self.loop.body, [e]), ir.Assign("", e)]
+        if cost(made) <= AGAIN and UNWRITTEN(not any(x.pointer in self.written for s in made for x in loads_in(s))):
             return e
         if not e.type.is_bool:
-            return self.buffered(e)
+            return self.buffered(e, puts)
         one = ir.Scalar("select", (e, ir.Num(1, t), ir.Num(0, t)), t, t)
-        return ir.Scalar("lt", (ir.Num(0, t), self.buffered(one)), t, e.type)
+        return ir.Scalar("lt", (ir.Num(0, t), self.buffered(one, puts)), t, e.type)
 
-    def buffered(self, e: Expr) -> Expr:
+    def buffered(self, e: Expr, puts: list[ir.Store]) -> Expr:
         """The expression in a loop that adds, from a buffer."""
         buffer = f"{self.name}_added_{len(self.buffers)}"
         here = ir.sub(Ref(self.loop.var, I64), self.start)
         self.buffers.append(ir.Stack(buffer, e.type, self.block))
-        self.puts.append(ir.Store(buffer, here, e))
+        puts.append(ir.Store(buffer, here, e))
         return ir.Load(buffer, here, e.type)
 
     def rest(self) -> list[Stmt]:
-        """What the loop does beside these additions."""
-        return [s for s in self.loop.body if s not in self.gone]
+        """What the loop does beside these additions, and puts into buffers in place of them."""
+        return [t for s in self.loop.body for t in self.puts.get(s, [s])]
 
 
 def _part(loop: ir.For, body: list[Stmt], start: Expr, end: Expr) -> ir.For:
