@@ -3,6 +3,7 @@
  *   futad_wide_T           a vector of T, wherever it lies; half of one, a quarter: futad_half_T, futad_quarter_T
  *   futad_from_T(v, n)     its lanes from the n-th on, zeros in the others
  *   futad_total_T(v)       the sum of its lanes
+ *   futad_count(v, n)      how many of n numbers are 1, the others being 0; n is a multiple of 8
  */
 #ifndef FUTAD_SUMS_H
 #define FUTAD_SUMS_H
@@ -55,5 +56,26 @@ FUTAD_SUMS(f32, float, int32_t, FUTAD_SUM_8)
 FUTAD_SUMS(f64, double, int64_t, FUTAD_SUM_2)
 FUTAD_SUMS(f32, float, int32_t, FUTAD_SUM_4)
 #endif
+
+#if defined(__AVX512F__) && !defined(__clang__)
+typedef long long futad_counted_t __attribute__((vector_size(64), aligned(8), may_alias));
+#define FUTAD_ARE_SET(v) (unsigned char)__builtin_ia32_ptestmq512(v, v, -1)
+#elif defined(__AVX__)
+typedef long long futad_counted_t __attribute__((vector_size(32), aligned(8), may_alias));
+typedef double futad_signs_t __attribute__((vector_size(32)));
+#define FUTAD_ARE_SET(v) __builtin_ia32_movmskpd256((futad_signs_t)-(v))
+#endif
+
+FUTAD_INLINE int64_t futad_count(const int64_t *v, int64_t n) {
+  int64_t count = 0;
+#ifdef FUTAD_ARE_SET
+  const int64_t lanes = sizeof(futad_counted_t) / sizeof(int64_t);
+  for (int64_t i = 0; i < n; i += lanes)
+    count += __builtin_popcount((unsigned)FUTAD_ARE_SET(*(const futad_counted_t *)(v + i)));
+#else
+  for (int64_t i = 0; i < n; i++) count += v[i];
+#endif
+  return count;
+}
 
 #endif

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from futad.backend import c_blocks, c_lanes, c_reports, c_row_additions, c_sums, c_tails, c_tasks, c_threads
+from futad.backend import c_blocks, c_counts, c_lanes, c_reports, c_row_additions, c_sums, c_tails, c_tasks, c_threads
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
@@ -115,7 +115,7 @@ class CEmitter(Emitter):
         self.lines += [f"{self.head(f)};" for f in self.module.functions if f.recursive is not None]
         for f in self.module.functions:
             self.function(f)
-        if any(f"futad_{x}_f" in line for line in self.lines for x in ("wide", "quarter")):
+        if any(x in line for line in self.lines for x in ("futad_wide_f", "futad_quarter_f", "futad_count(")):
             self.lines.insert(functions, '#include "sums.h"')
         if any("futad_exp_f" in line for line in self.lines):
             self.lines.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
@@ -369,6 +369,8 @@ class CEmitter(Emitter):
         elif c_sums.possible(s):
             c_sums.LEGAL.fired()
             c_sums.emit(self, s)
+        elif made := c_counts.counts(s):
+            c_counts.emit(self, s, made)
         elif c_row_additions.possible(s):
             c_row_additions.LEGAL.fired()
             c_row_additions.emit(self, s)

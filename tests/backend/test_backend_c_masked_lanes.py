@@ -404,6 +404,28 @@ def test_what_only_the_loop_asks_is_no_variable(case):
     assert made.first == GO
 
 
+MORE_TO_COME = ir.Decl("more", BOOL, ir.compare("<", ir.add(K, ONE), ir.num(9)))
+STILL_SMALL = ir.Decl("small", BOOL, Scalar("lt", (Ref("y", F64), Ref("a", F64)), F64, BOOL))
+POSITIVE = ir.Decl("positive", BOOL, Scalar("lt", (Ref("b", F64), Ref("y", F64)), F64, BOOL))
+
+
+@pytest.mark.parametrize(
+    "sides, shared",
+    [((MORE_TO_COME, STILL_SMALL), 0), ((STILL_SMALL, MORE_TO_COME), 1), ((STILL_SMALL, POSITIVE), None),
+     ((STILL_SMALL, ir.Decl("more", BOOL, MORE_TO_COME.init, mutable=True)), None)],
+)  # fmt: skip
+def test_what_all_lanes_share_of_the_condition_is_asked_once(sides: tuple[ir.Decl, ir.Decl], shared: int | None):
+    both = ir.Decl("both", BOOL, Scalar("and", (Ref(sides[0].name, BOOL), Ref(sides[1].name, BOOL)), BOOL, BOOL))
+    end = ir.Assign("go", Ref("both", BOOL))
+    loop = ir.While(GO, [*sides, both, ir.Assign("y", HEAVY), MORE, end])
+    every = list(statements([ir.Decl("k", I64, ZERO, mutable=True), loop]))
+    made = in_step(loop, {"k": (ZERO, True)}, {"i", "k", "y", "go"}, every, lambda hint: hint)
+    if shared is None:
+        assert (made.later, made.shared) == (Ref("both", BOOL), None)
+    else:
+        assert (made.later, made.shared) == tuple(Ref(sides[n].name, BOOL) for n in (1 - shared, shared))
+
+
 def test_a_counter_that_is_read_after_the_loop_is_each_lanes_too():
     made = steps_of([MORE], after=[ir.Store("r", i, K)])
     assert made.before and "k" in [s.name for s in made.body if isinstance(s, ir.Assign)]

@@ -45,6 +45,14 @@ def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
         np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
 
 
+def test_lanes_that_go_on_are_counted_by_masks() -> None:
+    text = "entry f [n] (xs: [n]f64) = map (\\x -> loop x while x > 0.1 do x * f64.exp (-x) * f64.cos x) xs"
+    core = compile_program(compile_text(text, "counts.fut"))
+    backend, xs = c_backend(core), np.linspace(-1, 3, 37)
+    assert "futad_count(counted_" in backend.source
+    np.testing.assert_allclose(backend.run("f", [37, xs])[0], Interpreter(core).run("f", [37, xs])[0], rtol=1e-12)
+
+
 def test_structure(backend: CBackend) -> None:
     assert backend.source.count("futad_total_f64(") >= 8
     assert backend.source.count("futad_total_f32(") >= 4

@@ -11,3 +11,8 @@ entry no_row [n] (xs: [n][8]f64): [40]f64 =
   tabulate 40 (\i -> let r = (i % 3) * 100000000000
                      in (loop (s, j) = (0, 0) while r < n && j < 8 do
                            (s + f64.exp (f64.sin (xs[r, j] + s)), j + 1)).0)
+-- Loops that end by two conditions, in both of which lanes differ.
+entry ends_by_both [n] (xs: [n]f64) (ys: [n]f64): [n]f64 =
+  map2 (\x y -> let (a, b) = loop (a, b) = (x, y) while f64.sin a < 0.9 && b > 0.1 do
+                  (a + 0.3 + f64.exp (-a * a), b * f64.exp (-0.2 * a * a))
+                in a + b) xs ys

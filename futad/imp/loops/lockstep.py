@@ -6,7 +6,8 @@
 
 Such a scalar begins the same in all lanes, and each iteration makes it of what all lanes share.  A lane that comes to
 rest stays so; hence lanes that are active have all made as many iterations, and have the same value.  For the same
-reason what says whether to go on, and is read by nothing else, needs no variable of each lane.
+reason what says whether to go on, and is read by nothing else, needs no variable of each lane, and the part of it that
+all lanes share, such as whether a counter has come to its end, is asked once for all.
 """
 
 from __future__ import annotations
@@ -27,18 +28,20 @@ LEGAL = Legality(
 )
 ONE_START = LEGAL.condition("one start", "lanes begin with different values, or have left another loop with such")
 STILL = LEGAL.condition("still the same", "whether to go on is asked of what has changed since")
+ONE_ANSWER = LEGAL.condition("one answer", "what lanes differ in is asked once for all")
 SAME_NEXT = LEGAL.condition("the same next", "lanes make different values of it")
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
     """A loop's body and condition with scalars in place of such variables: what declares them before it, the condition
-    in the first iteration and in later ones, and what each iteration ends with."""
+    in the first iteration and in later ones, what all lanes share of this, and what each iteration ends with."""
 
     before: list[Stmt]
     body: list[Stmt]
     first: Expr
     later: Expr
+    shared: Expr | None
     end: list[Stmt]
 
 
@@ -85,7 +88,8 @@ def in_step(
     later = substitute(loop.cond, now)
     if isinstance(later, Ref) and uses[later.name] == 0:
         body, later = _asked_at_once(body, later)
-    return Steps(before, body, substitute(loop.cond, first), later, end)
+    later, shared = _parted(body, later, _differ(body, varying - alike))
+    return Steps(before, body, substitute(loop.cond, first), later, shared, end)
 
 
 def _asked_at_once(body: list[Stmt], cond: Ref) -> tuple[list[Stmt], Expr]:
@@ -101,6 +105,17 @@ def _asked_at_once(body: list[Stmt], cond: Ref) -> tuple[list[Stmt], Expr]:
     if has_load(s.value) or not STILL(not refs(s.value) & given):
         return body, cond
     return body[:k] + body[k + 1 :], s.value
+
+
+def _parted(body: list[Stmt], cond: Expr, differ: Set[str]) -> tuple[Expr, Expr | None]:
+    """What lanes are asked of a condition, and what all share of it, if they do."""
+    inits = {s.name: s.init for s in body if isinstance(s, ir.Decl) and not s.mutable}
+    match inits.get(cond.name) if isinstance(cond, Ref) else cond:
+        case ir.Scalar("and", (Ref(a), Ref(b)) as sides, t) if t.is_bool and a in inits and b in inits:
+            for k, n in enumerate((a, b)):
+                if ONE_ANSWER(n not in differ):
+                    return sides[1 - k], sides[k]
+    return cond, None
 
 
 def _differ(body: list[Stmt], varying: Set[str]) -> set[str]:

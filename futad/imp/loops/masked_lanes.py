@@ -293,6 +293,8 @@ class _Lanes:
         while self.checks > checks and end and isinstance(end[-1], ir.If) and end[-1].cond == self.good:
             end = end[-1].then
         end += [ask(steps.later, go), *steps.end]  # a lane at rest stays so
+        if steps.shared is not None:
+            end.append(ir.Assign(left.name, Scalar("select", (steps.shared, left, ir.ZERO), I64, I64)))
         return [*made, ask(steps.first, mask), ir.While(again, [*count, *body])]
 
     def for_(self, s: ir.For, mask: Expr | None, sure: bool) -> list[Stmt]:
