@@ -177,7 +177,7 @@ class _Gathers:
         if sum(abs(p.far) for q in known for p in q if p.cut) > MOST:
             return None
         self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
-        self.parts = self.made_again(found)
+        self.parts = {} if again else self.made_again(found)  # in loops arrays of what is added stay in a near cache
         if len(t.shape) == 1 and not again and not self.parts:
             return None
         b = Builder()
