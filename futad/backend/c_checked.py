@@ -61,6 +61,9 @@ THREAD_CHANGES = [
     ("      memcpy(ctx->values, ctx->threads[i]->values, sizeof ctx->values);\n",
      "      memcpy(ctx->values, ctx->threads[i]->values, sizeof ctx->values);\n"
      "      ctx->watch.finding = ctx->threads[i]->watch.finding;\n"),
+    # All nests are in pieces; threads are woken for those that are worth it, as races are found whoever does a piece.
+    ("  const int64_t ns = futad_expected(work, speed);\n",
+     "  const int64_t ns = futad_pool_expected((double)work, FUTAD_SPEED, speed);\n  chosen = false;\n"),
 ]  # fmt: skip
 
 

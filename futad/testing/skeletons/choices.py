@@ -1,6 +1,6 @@
 # ruff: noqa: E501 (programs read better unbroken)
 """Choices: ranges that a branch guards, whose lengths may be negative where it is not taken; searches by `while` loops in
-branches; extrema that are compared with values computed once more."""
+branches; extrema that are compared with values computed once more; tables read at places computed of floats."""
 
 from __future__ import annotations
 
@@ -141,4 +141,33 @@ def ties(g: Gen) -> Program:
     return g.program("ties", [Param("xs", ("n",)), Param("ys", ("n",))], [("n",)], body, "", {"n": 1})
 
 
-FAMILIES = [guards, searches, ties]
+def lookups(g: Gen) -> Program:
+    """Tables read at several places that are computed of floats from 0 to 3.1, which nobody may need later."""
+    g.smooth = False
+    bounded = g.p(0.4)
+
+    def floor(x: str) -> str:
+        return f"i64.max 0 (i64.min 4 (t.to_i64 ({x} * {g.c('0.83', '1.73')})))" if bounded else f"t.to_i64 {x}"
+
+    made = g.c("scan t.max 0 (map (\\y -> t.min 3 (y * y)) ys)", "scan t.max 0.1 (map (\\y -> t.abs (t.sin (3 * y)) * 2.7) ys)",
+               "map (\\y -> t.abs (t.sin (3 * y)) * 2.7) ys", "loop (xs: [n]t) = map t.abs ys for i < 3 do map (\\x -> t.abs (t.sin (x + t.i64 i)) * 3.1) xs")  # fmt: skip
+    k = g.c(floor("x"), floor("x"), floor("x"), floor("z"), "if x > 0.9123 then 1 else 0", "(i + 1) % 5")
+    j = g.c("k + 1", "k + 2", floor("z"), floor("x"), "i % 8")
+    reads = g.shuffled(["tab[k]", "tab[k + 1]", "tab[j]", "tab[k + 2]"])[: g.r.randint(2, 4)]
+    terms = [g.mix(r, "x", g.c("x", "y", "z"), depth=2) for r in reads]
+    at = g.r.randrange(len(terms))
+    terms[at] = g.c(terms[at], f"(if {g.c('x > 0.8123', 'z < y', 'k > 1')} then {terms[at]} else {g.c('x', 'small z', 'x * tab[j]')})")
+    value = f"{'' if bounded else '#[unsafe] '}let k = {k} in let j = {j} in {' + '.join(terms)}"
+    kind = g.r.randrange(3)
+    if kind == 0:
+        body = f"  let xs : [n]t = {made} in map4 (\\x y z i -> {value}) xs ys (map (\\y -> t.abs (t.sin y)) ys) (iota n)"
+    elif kind == 1:
+        rows = "map (\\a -> map (\\b -> t.abs (t.sin (a + b)) * 2.3) ys) xs"
+        body = (f"  let xs : [n]t = {made} in let rows = {rows}\n"
+                f"  in map2 (\\row y -> t.sum (map3 (\\x z i -> {value}) row xs (iota n))) rows ys")  # fmt: skip
+    else:
+        body = f"  let xs : [n]t = {made} in loop xs for l < 3 do map4 (\\x y z i -> t.abs (small ({value})) * 4.1) xs ys (map (\\y -> t.abs (t.sin y)) ys) (iota n)"
+    return g.program("lookups", [Param("tab", (8,)), Param("ys", ("n",))], [("n",)], body, "", {"n": 1})
+
+
+FAMILIES = [guards, searches, ties, lookups]
