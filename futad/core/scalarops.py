@@ -240,8 +240,8 @@ _op("abs", "a -> a", NUMS, np.abs, {"uint": "({0})", "*": "futad_abs_{T}({0})"},
     lambda x, r: x.op("sgn"), source="abs", define="FUTAD_MATH(fabs{s})(x)", flop=False)
 _op("sgn", "a -> a", NUMS, sm.sgn, "futad_sgn_{T}({0})", lambda x, r: 0,
     source="sgn", define="x != x ? x : ({t})((x > 0) - (x < 0))")
-# Two choices by one comparison each, the first of what a fold does not carry.  Of `x < y || y != y ? x : y` GCC finds in
-# `min x (min y z)` whether the inner one is NaN on the way to y and to z, and it has no vectors of bools that are chosen.
+# Two choices by one comparison each, the first of what a fold does not carry.  Of `x < y || y != y ? x : y` GCC finds
+# in `min x (min y z)` whether the inner one is NaN on the way to y and to z, and it has no vectors of chosen bools.
 _op("min", "a a -> a", NUMS, sm.smaller, "futad_min_{T}({0}, {1})",
     lambda x, y, r: r.eq(x).to(r), lambda x, y, r: (~r.eq(x)).to(r), commutative=True, associative=True,
     source="min", define="{t} z = y == y ? y : x; return x < z ? x : z;", start=_highest, reduction="min",
