@@ -240,15 +240,15 @@ _op("abs", "a -> a", NUMS, np.abs, {"uint": "({0})", "*": "futad_abs_{T}({0})"},
     lambda x, r: x.op("sgn"), source="abs", define="FUTAD_MATH(fabs{s})(x)", flop=False)
 _op("sgn", "a -> a", NUMS, sm.sgn, "futad_sgn_{T}({0})", lambda x, r: 0,
     source="sgn", define="x != x ? x : ({t})((x > 0) - (x < 0))")
-# The NaN that a comparison gives is looked for in what it gives: were it looked for in y, GCC would find that of
-# `min x (min y z)` on the way to each of y and z, and has no vectors of bools that are chosen.
+# Two choices by one comparison each, the first of what a fold does not carry.  Of `x < y || y != y ? x : y` GCC finds
+# in `min x (min y z)` whether the inner one is NaN on the way to y and to z, and it has no vectors of chosen bools.
 _op("min", "a a -> a", NUMS, sm.smaller, "futad_min_{T}({0}, {1})",
     lambda x, y, r: r.eq(x).to(r), lambda x, y, r: (~r.eq(x)).to(r), commutative=True, associative=True,
-    source="min", define="{t} m = x < y ? x : y; return m == m ? m : x;", start=_highest, reduction="min",
+    source="min", define="{t} z = y == y ? y : x; return x < z ? x : z;", start=_highest, reduction="min",
     ufuncs=(np.minimum, np.fmin))
 _op("max", "a a -> a", NUMS, sm.larger, "futad_max_{T}({0}, {1})",
     lambda x, y, r: r.eq(x).to(r), lambda x, y, r: (~r.eq(x)).to(r), commutative=True, associative=True,
-    source="max", define="{t} m = x > y ? x : y; return m == m ? m : x;", start=_lowest, reduction="max",
+    source="max", define="{t} z = y == y ? y : x; return x > z ? x : z;", start=_lowest, reduction="max",
     ufuncs=(np.maximum, np.fmax))
 
 # --- bits and bools --------------------------------------------------------------------------------

@@ -6,8 +6,8 @@
 
 Reverse mode leaves such pairs where a value and its gradient are asked for together: the return sweep of a map executes
 its loops again, and counts or saves on the way.  (Equal loops are common subexpressions already, unless each overwrites
-an array that it makes for itself: both begin with equal ones.)  The one loop stands where the first of the two stood,
-after what it needs.
+an array that it makes for itself: both begin with equal ones, made by replications or maps.)  The one loop stands where
+the first of the two stood, after what it needs.
 """
 
 from __future__ import annotations
