@@ -281,7 +281,7 @@ def _dummy(v: Var, readers: Sequence[Stm]) -> Atom:
 
 def _total(s: Stm, stms: Sequence[Stm], lam: Lambda, defs: Defs, alias: Aliases) -> Stm | None:
     """The last of the sums up to each element as the sum of all, where nothing else reads these."""
-    if not isinstance(s.exp, ir.If | ir.At) or s.pat[0].type is not I64:
+    if not isinstance(s.exp, ir.If | ir.At) or len(s.pat) != 1 or s.pat[0].type is not I64:
         return None
     for v in ir.stm_free(s):
         scan = defs.get(v)

@@ -143,3 +143,16 @@ def test_elements_that_are_not_kept_have_no_derivative():
     root = "entry main [n] (xs: [n]f64): f64 = f64.sum (map f64.sqrt (filter (> 0) xs))"
     program = futad.compile(root, backend="interp")
     np.testing.assert_array_equal(futad.grad(program.main)(np.array([0.0, 4.0, -1.0])), [0, 0.25, 0])
+
+
+def test_beside_a_branch_without_results():
+    """Of whose branches checks alone are left: a length that is compared."""
+    text = """entry main [n] (xs: [n]f64) (k: i64): [n]f64 =
+      let u = if k > 3 then map (* 2) (take k xs :> [4]f64) else [0, 1, 2, 3]
+      in map (+ f64.i64 (length u)) (scan (+) 0 xs)"""
+    for backend in ("interp", "c"):
+        program = futad.compile(text, backend=backend)
+        for k in (0, 4):
+            np.testing.assert_array_equal(program.main(np.arange(5.0), k), [4, 5, 7, 10, 14])
+        with pytest.raises(Error):
+            program.main(np.arange(5.0), 5)

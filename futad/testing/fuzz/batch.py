@@ -280,6 +280,9 @@ def _relations(
         said = oracle.equal(want["both"], [*want["value"], *want["rev"]], kind)
         if said:
             yield "both", "mismatch", said
+    for many, one in (("fwds", "fwd"), ("revs", "rev")):
+        if many in want and (said := oracle.equal([x[0] for x in want[many]], want[one], kind)):
+            yield many, "mismatch", f"the first direction against {one}: {said}"
     second = [m for m in SECOND if m in want]
     for m in second[1:]:  # the Hessian is symmetric
         said = oracle.equal(want[m], want[second[0]], kind)

@@ -17,7 +17,8 @@ from futad.testing.programs import source
 from futad.testing.skeletons.base import Param, Program, shape_type
 
 # The derivatives: of first order forwards and backwards, of second order in all three ways that reverse mode is in.
-FIRST = ("value", "fwd", "rev", "both")  # both: the value with the derivative in reverse mode
+# both: the value with the derivative in reverse mode; fwds, revs: derivatives in two directions at once.
+FIRST = ("value", "fwd", "rev", "both", "fwds", "revs")
 SECOND = ("fwdrev", "revfwd", "revrev")
 MODES = FIRST + SECOND
 SOURCE = "source"  # the random programs of `programs.source`
@@ -42,7 +43,7 @@ def kinds_named(names: Sequence[str]) -> list[str]:
 # What the interpreter computes for a mode: the same, and what that is compared with.
 _BESIDE = {
     "value": ("value",), "fwd": ("value", "fwd"), "rev": ("value", "fwd", "rev"),
-    "both": ("value", "rev", "both"), "fwdrev": ("rev", "fwdrev"),
+    "both": ("value", "rev", "both"), "fwds": ("fwd", "fwds"), "revs": ("rev", "revs"), "fwdrev": ("rev", "fwdrev"),
     "revfwd": ("fwdrev", "revfwd"), "revrev": ("fwdrev", "revrev"),
 }  # fmt: skip
 
@@ -104,7 +105,7 @@ def _plain(kind: str, seed: int, elem: str, modes: Sequence[str]) -> Case:
     return Case(kind, seed, elem, tuple(modes), made, repeats)
 
 
-_SHARES = {"value": 40, "fwd": 8, "rev": 24, "both": 12, "fwdrev": 8, "revfwd": 4, "revrev": 4}
+_SHARES = {"value": 38, "fwd": 6, "rev": 22, "both": 11, "fwds": 4, "revs": 5, "fwdrev": 7, "revfwd": 3, "revrev": 4}
 
 
 def modes_of(rng: random.Random, elem: str) -> tuple[str, ...]:
@@ -129,11 +130,15 @@ def entry(p: Program, mode: str, attribute: str = "") -> str:
     f = f"(\\{x} -> f@ {' '.join(q.name for q in p.params)})"
     if mode == "value":
         return f"entry value@{sizes} {xs} = f@ {' '.join(q.name for q in p.params)}\n"
-    vjp = f"{attribute}vjp"
+    # The second direction is the place itself, and the cotangents backwards.
+    back = _tuple([f"(reverse y_{i})" if shape else f"(0.5 * y_{i})" for i, shape in enumerate(p.results)])
+    vjp, mjp = f"{attribute}vjp", f"{attribute}mjp"
     body, more = {
         "fwd": (f"jvp {f} {x} {d}", ds),
         "rev": (f"{vjp} {f} {x} {y}", ys),
         "both": (f"{vjp}2 {f} {x} {y}", ys),
+        "fwds": (f"jmp {f} {x} [{d}, {x}]", ds),
+        "revs": (f"{mjp} {f} {x} [{y}, {back}]", ys),
         "fwdrev": (f"jvp (\\{x} -> {vjp} {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
         "revfwd": (f"{vjp} (\\{x} -> jvp {f} {x} {d}) {x} {y}", f"{ds} {ys}"),
         "revrev": (f"{vjp} (\\{x} -> {vjp} {f} {x} {y}) {x} {d}", f"{ds} {ys}"),
@@ -157,9 +162,9 @@ class Inputs:
     def given(self, mode: str, args: Sequence[Any] | None = None) -> list[Any]:
         """The arguments of the entry of that mode."""
         own = list(self.args if args is None else args)
-        if mode in ("fwd", *SECOND):
+        if mode in ("fwd", "fwds", *SECOND):
             own += self.tangents
-        if mode in ("rev", "both", *SECOND):
+        if mode in ("rev", "both", "revs", *SECOND):
             own += self.cotangents
         return own
 
