@@ -61,7 +61,7 @@ def test_an_element_out_of_range(n: int) -> None:
 
 
 NEIGHBOURS = """
-def f [n] (x: [n]f64) = f64.sum (tabulate (n - 2) (\\i -> (x[i + 2] - x[i] * x[i + 1]) ** 2))
+def f [n] (x: [n]f64) = f64.sum (tabulate (n - 2) (\\i -> f64.exp (x[i + 2] - x[i] * x[i + 1])))
 entry back [n] (x: [n]f64): [n]f64 = vjp f x 1
 entry outside [n] (x: [n]f64) (k: i64): [n]f64 =
   reduce_by_index (replicate n 0) (+) 0 (map (+ k) (iota n)) (map (** 2) x)
@@ -86,7 +86,7 @@ def test_additions_out_of_range_are_left_out(backend: str) -> None:
     made, expected = (futad.compile(NEIGHBOURS, backend=b) for b in (backend, "interp"))
     for n in (2, 3, 33, 34, 35, 36, 130, 300):
         x = np.random.default_rng(n).integers(-3, 4, n).astype(float)
-        np.testing.assert_array_equal(made.back(x), expected.back(x))
+        np.testing.assert_allclose(made.back(x), expected.back(x), rtol=1e-13, atol=1e-9)
         for k in (0, 3, -3, n - 1, -n, 2**62, -(2**62)):
             np.testing.assert_array_equal(made.outside(x, k), expected.outside(x, k))
     np.testing.assert_array_equal(made.few(x[:8]), expected.few(x[:8]))

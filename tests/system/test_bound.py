@@ -33,13 +33,13 @@ def test_a_product_is_done_again_for_each_factor():
     value, one = needs(PRODUCT, a, b)
     assert value.multiply_adds == {"f32": 5 * 6 * 7}
     assert value.calls == {"exp f32": 35}
-    assert value.others["f32"] == 35  # the sum
+    assert value.others["f32"] == 35 + 5  # the sums of rows, and theirs
     assert value.bytes == 4 * (30 + 42)
     _, both = needs(PRODUCT, a, b, wrt=(0, 1))
     for ways, factors in ((one, 1), (both, 2)):
         assert {n.multiply_adds["f32"] for n in ways} == {(1 + factors) * 5 * 6 * 7}
         assert ways[0].calls == {"exp f32": 35}  # the derivative is the value
-        assert ways[0].others["f32"] == 35 + 35
+        assert ways[0].others["f32"] == 35 + 5 + 35
     assert both[0].bytes == 2 * 4 * (30 + 42)
 
 
