@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from futad.backend import c_blocks, c_counts, c_lanes, c_reports, c_row_additions, c_sums, c_tails, c_tasks, c_threads
+from futad.backend.c_calls import calls_first
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
@@ -361,6 +362,8 @@ class CEmitter(Emitter):
         super().iteration(body)
 
     def block(self, body: list[ir.Stmt]) -> None:
+        if self.in_lanes:
+            body = calls_first(body)
         super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
 
     def for_(self, s: ir.For) -> None:
