@@ -10,8 +10,11 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
-from futad.core.types import AccType, Atom, Var, row_type
+from futad.core.types import AccType, ArrayType, Atom, Var, row_type
 from futad.optimise.subst import Subst
+from futad.optimise.values import Table, computed
+
+DEAR = 15  # cost of scalar operations for which two loops become one that does them once
 
 Part = tuple[Var, Atom]
 """A variable the statement binds, and the lambda's result that feeds it."""
@@ -151,4 +154,27 @@ def merge(p: Cluster, c: Cluster, keep: set[Var]) -> Cluster:
     )
 
 
-__all__ = ["Acc", "Cluster", "Part", "elementwise", "from_cluster", "merge", "to_cluster"]
+def worth_one_loop(p: Cluster, c: Cluster) -> bool:
+    """Whether a nest and one that updates accumulators should be one: both read rows, so that one more pass over these
+    costs more than a loop, or compute something dear of the same elements, as a function's value and its derivative
+    do: scalars, or loops."""
+    if any(isinstance(a.type, ArrayType) and a.type.rank > 1 for a in p.arrays if a in c.arrays):
+        return True
+    if not _loops(p).isdisjoint(_loops(c)):
+        return True
+    table = Table()
+    mine, other = (computed(table, n.params, n.arrays, n.stms).values() for n in (p, c))
+    numbers = {number for number, _ in other}
+    return any(price >= DEAR and number in numbers for number, price in mine)
+
+
+def _loops(n: Cluster) -> set[tuple[object, ...]]:
+    """The operations of the loops in a nest, loop by loop."""
+    return {
+        tuple([t.exp.op if isinstance(t.exp, ir.Op) else type(t.exp) for t in ir.statements(s.exp.body.stms)])
+        for s in n.stms
+        if isinstance(s.exp, ir.Loop)
+    }
+
+
+__all__ = ["Acc", "Cluster", "Part", "elementwise", "from_cluster", "merge", "to_cluster", "worth_one_loop"]

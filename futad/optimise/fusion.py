@@ -24,11 +24,10 @@ from futad.core.ir import Fun, Lambda, Program, Renamer, Stm
 from futad.core.node import Range
 from futad.core.operator import divisor
 from futad.core.scalarops import OPS
-from futad.core.types import ArrayType, Const, Var, row_type
+from futad.core.types import Const, Var, row_type
 from futad.legality import Legality
-from futad.optimise.cluster import Cluster, elementwise, from_cluster, merge, to_cluster
+from futad.optimise.cluster import Cluster, elementwise, from_cluster, merge, to_cluster, worth_one_loop
 from futad.optimise.subst import Subst
-from futad.optimise.values import Table, computed
 from futad.rewrite.apply import TIDY
 from futad.rewrite.context import Context
 from futad.rewrite.dce import asserting_functions, effects
@@ -71,7 +70,6 @@ SUNK_INSIDE = LEGAL.condition("sunk no operand", "the scope's operands are read 
 SUNK_UNCONSUMED = LEGAL.condition("sunk inputs unconsumed", "what the nest reads is overwritten before its new place")
 
 CHEAP = 5  # total cost of scalar operations below which recomputing beats storing and loading
-DEAR = 15  # cost of scalar operations for which two loops become one that does them once
 UNROLL = 8  # elements and statements of a map that may be unrolled
 
 
@@ -234,7 +232,7 @@ class _Fuser:
             if q is None or p.copied or q.width is not nest.width:
                 continue
             shared = [a for a in q.arrays if a in mine]
-            if bool(q.accs) != bool(nest.accs) and not _worth_one_loop(q, nest):
+            if bool(q.accs) != bool(nest.accs) and not worth_one_loop(q, nest):
                 continue
             if shared and not any(v in c.free for v in p.stm.pat) and not self.parted(p, c):
                 new = self.fuse(p, c, "horizontal")
@@ -468,7 +466,7 @@ class _Fuser:
             q = p.cluster
             if q is None or q.accs or p.copied or not ABSORBED_APART(not any(v in w.free for v in p.stm.pat)):
                 continue
-            if not any(n.width is q.width and _worth_one_loop(q, n) for n in inner):
+            if not any(n.width is q.width and worth_one_loop(q, n) for n in inner):
                 continue
             if any(mutable(v) and root(v) in w.consumes for v in p.free):
                 continue  # backends would copy the accumulator's array, as its scope reads it too
@@ -556,29 +554,6 @@ class _Fuser:
         if moved:
             self.count("sink_into_with_acc")
         return item
-
-
-def _worth_one_loop(p: Cluster, c: Cluster) -> bool:
-    """Whether a nest and one that updates accumulators should be one: both read rows, so that one more pass over these
-    costs more than a loop, or compute something dear of the same elements, as a function's value and its derivative
-    do: scalars, or loops."""
-    if any(isinstance(a.type, ArrayType) and a.type.rank > 1 for a in p.arrays if a in c.arrays):
-        return True
-    if not _loops(p).isdisjoint(_loops(c)):
-        return True
-    table = Table()
-    mine, other = (computed(table, n.params, n.arrays, n.stms).values() for n in (p, c))
-    numbers = {number for number, _ in other}
-    return any(price >= DEAR and number in numbers for number, price in mine)
-
-
-def _loops(n: Cluster) -> set[tuple[object, ...]]:
-    """The operations of the loops in a nest, loop by loop."""
-    return {
-        tuple([t.exp.op if isinstance(t.exp, ir.Op) else type(t.exp) for t in ir.statements(s.exp.body.stms)])
-        for s in n.stms
-        if isinstance(s.exp, ir.Loop)
-    }
 
 
 def fuse_fun(fun: Fun, asserting: set[str], stats: Stats | None = None) -> Fun:

@@ -6,10 +6,10 @@
 
 so that vector lanes have work although each j waits for the one before: it reads a scalar, or an element of a row that
 the one before has stored.  An array that an iteration has for itself, such as the values that a reverse sweep needs, or
-such a row, lies with the elements of all lanes side by side.  Where the inner loop has much to compute, lanes may gather
-what they read and scatter what they write.  Branches that only compute scalars are computed on both sides.  A loop
-inside that reduces a column (`for j: s += x[j, i]`) would have to gather it in its own lanes; in those of the loop
-around, elements lie side by side.
+such a row, lies with the elements of all lanes side by side.  Where the inner loop has much to compute, lanes may
+gather what they read and scatter what they write.  Branches that only compute scalars are computed on both sides.  A
+loop inside that reduces a column (`for j: s += x[j, i]`) would have to gather it in its own lanes; in those of the
+loop around, elements lie side by side.
 """
 
 from __future__ import annotations
