@@ -173,7 +173,7 @@ class _Crossed:
             names, body = self.under("ss", lambda: self.make("s", depth))
             return f"loop {names[0]} = {x0} for {names[1]} in {v0} do small {body}"
         (i, x, v), body = self.under("isv", lambda: f"(small {self.make('s', depth)}, {self.make('v', depth)})")
-        return f"(loop ({x}, {v}) = ({x0}, {v0}) for {i} < {g.c('n', '2', f'{self.place()}')} do {body}).0"
+        return f"(loop ({x}, {v}: [n]t) = ({x0}, {v0}) for {i} < {g.c('n', '(i64.min 2 n)', self.place())} do {body}).0"
 
     def s_while(self, depth: int) -> str:
         g = self.g
@@ -237,10 +237,10 @@ class _Crossed:
     def v_loop(self, depth: int) -> str:
         g = self.g
         v0 = self.make("v", depth)
-        count = g.c("n", "n", "2", f"{self.place()}")
+        count = g.c("n", "n", "(i64.min 2 n)", self.place())
         if g.p(0.35):
             (i, v), body = self.under("iv", lambda: self.make("v", depth))
-            return f"loop {v} = {v0} for {i} < {count} do map small {body}"
+            return f"loop ({v}: [n]t) = {v0} for {i} < {count} do map small {body}"
         (i, v), body = self.under("iv", lambda: f"with [{self.place()}] = small {self.make('s', depth)}")
         step = f"{v} {body}"
         if g.p(0.3):
@@ -299,7 +299,7 @@ class _Crossed:
         g.smooth = False
         v0 = self.make("v", depth)
         (i, v), body = self.under("iv", lambda: self.make("v", depth))
-        return f"(loop ({v}, {i}, go) = ({v0}, 0, true) while go && {i} < n do let w = map small {body} in (w, {i} + 1, t.sum w > {g.c('0.0971', '0.5119', '-0.3117')})).0"
+        return f"(loop ({v}: [n]t, {i}, go) = ({v0}, 0, true) while go && {i} < n do let w = map small {body} in (w, {i} + 1, t.sum w > {g.c('0.0971', '0.5119', '-0.3117')})).0"
 
     # -- matrices
 
@@ -324,7 +324,7 @@ class _Crossed:
         (i, m), body = self.under("im", lambda: self.make("v", depth))
         if self.g.p(0.4):
             (i, m), whole = self.under("im", lambda: self.make("m", depth))
-            return f"loop {m} = {m0} for {i} < 2 do map (map small) {whole}"
+            return f"loop ({m}: [n][n]t) = {m0} for {i} < i64.min 2 n do map (map small) {whole}"
         return f"loop ({m}: *[n][n]t) = copy {m0} for {i} < n do let z = copy {body} in {m} with [{self.g.c(i, f'n - 1 - {i}', f':, {i}')}] = z"
 
     def m_scan(self, depth: int) -> str:
