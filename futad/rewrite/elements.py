@@ -178,9 +178,10 @@ class Elements:
             (single if n is ONE else other).append((start, x))
             start = self.op("add", start, n)
         fills = [self.exp(x) for _, x in other]
-        values = [f[0].value for f in fills if f is not None and isinstance(f[0], ir.Replicate)]
-        if other and len(values) == len(other) and SAME_REST(all(v is values[0] for v in values)):
-            value = values[0] if not rest else self.at(values[0], tuple(rest))
+        equal = [f[0] for f in fills if f is not None and isinstance(f[0], ir.Replicate)]
+        if other and len(equal) == len(other) and SAME_REST(all(r.value is equal[0].value for r in equal)):
+            inner = tuple(index[len(equal[0].shape) :])
+            value = self.at(equal[0].value, inner) if inner else equal[0].value
             for place, x in single:
                 value = self.op("select", self.op("eq", i, place), self.at(x, (ZERO, *rest)), value)
             return value
