@@ -254,4 +254,4 @@ def test_the_jacobian_of_bundle_adjustment() -> None:
     assert counts[ir.Ensure] == 3 and counts[ir.Copy] == 0 and counts[ir.Stack] == counts[ir.Stream] == 2
     for name in ("objective", "jacobian"):
         (f,) = [f for f in backend.module.functions if f.name == name]
-        assert [s.lanes for s in statements(f.body) if isinstance(s, ir.For) and s.lanes] == [4]
+        assert [s.lanes for s in statements(f.body) if isinstance(s, ir.For) and s.lanes] == [8]

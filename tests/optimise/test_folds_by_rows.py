@@ -15,7 +15,7 @@ from futad.target import C, target_of
 FOLDS = {
     "f64.sum (flatten (tabulate_2d n m (\\i j -> x[i, j] ** 2)))": True,
     "f64.maximum (flatten (map (map f64.abs) x))": True,
-    "reduce (*) 1 (flatten_3d (map (map (\\a -> [a, 1 - a, 2, 1, 1, 1, 1, 3])) x))": False,  # no maps make the rows
+    "reduce (*) 1 (flatten_3d (map (map (\\a -> [a, 1 - a, -1, 1, 1, 1, 1, 1])) x))": False,  # no maps make the rows
     "f64.sum (flatten_3d (tabulate_3d n m n (\\i j k -> x[i, j] + f64.i64 k)))": True,
     "f64.i64 (reduce (&) (-1) (flatten (map (map i64.f64) x)))": True,
     "f64.sum (flatten (tabulate_2d n 3 (\\i j -> f64.i64 (i - j))))": False,  # short rows

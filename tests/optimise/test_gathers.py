@@ -144,9 +144,10 @@ CUT_OFF = {
     "one side": "tabulate n (\\i -> x[i64.min (i + 1) (n - 1)] - f64.sin x[i64.max (i - 1) 0] * x[i])",
     "farther": "tabulate n (\\i -> x[i64.min (n - 1) (i + 3)] ** 2 * x[i64.max 0 (i - 2)])",
     "one alone": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i + 2)])",
-    "in a branch": "tabulate n (\\i -> if i % 3 == 0 then x[i64.min (n - 1) (i + 1)] ** 2 else x[i64.max 0 (i - 1)])",
 }
 NOT_CUT_OFF = {
+    # Not cheap enough to compute again in a loop.
+    "in a branch": "tabulate n (\\i -> if i % 3 == 0 then x[i64.min (n - 1) (i + 1)] ** 2 else x[i64.max 0 (i - 1)])",
     "before the end": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i64.max 1 (i - 1))] * x[i64.max 0 (i - 1)])",
     "by less": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 2) (i + 1))] * x[i64.max 0 (i - 1)])",
     "more iterations": "(tabulate (n + 3) (\\i -> f64.sin x[i64.min (n - 1) (i + 1)]))[:n]",
