@@ -82,6 +82,8 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     b = Builder()
     sums: dict[Var, Var] = {}  # by the scalar that each is: all of them
     for t in body.stms:
+        if not _is_sum(t):
+            continue
         at = Iterations(counters, [e.width, *[m.width for m in nest.maps]], nest.reads())
         for lam in nest.lams:
             at.enter(lam)
@@ -102,13 +104,21 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
 # --- what is summed ----------------------------------------------------------------------------------------
 
 
+def _is_sum(s: Stm) -> bool:
+    """Whether a scalar is the sum of an array of floats."""
+    e = s.exp
+    if not isinstance(e, ir.Reduce) or len(e.arrays) != 1 or s.pat[0].type not in (F32, F64):
+        return False
+    return scalar_op(e.lam) == "add"
+
+
 def _factors(s: Stm, at: Iterations) -> tuple[Atom, Atom] | None:
     """The factors of the products that a scalar is the sum of; adds the axes that are summed over to `at`."""
     e = s.exp
-    if not isinstance(e, ir.Reduce) or len(e.arrays) != 1 or not isinstance(s.pat[0].type, Prim):
+    if not _is_sum(s) or not isinstance(e, ir.Reduce):
         return None
     elem = s.pat[0].type
-    if elem not in (F32, F64) or scalar_op(e.lam) != "add" or not FROM_ZERO(e.neutral == (zero(elem),)):
+    if not isinstance(elem, Prim) or not FROM_ZERO(e.neutral == (zero(elem),)):
         return None
     value: Atom = e.arrays[0]
     while not isinstance(value.type, Prim):
