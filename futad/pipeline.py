@@ -36,8 +36,8 @@ class Pass:
     """One pass: `run(program, target)` is the program after it.
 
     It runs for targets of which `when` is true; with `after` only if the pass of that name has changed the program;
-    and only for programs that have each of the constructs it `needs`: others it would not change.  If it `settles`, only
-    if something has changed since the last pass that does.
+    and only for programs that have each of the constructs it `needs`: others it would not change.  One that `settles`
+    only runs if something has changed since the last one that does.
     `counts`: `run` also takes `stats`, where it counts how often each rule fired.  `users`: it is a strategy of a user,
     or runs rules of one, and is checked whenever it changed the program.
     """
