@@ -47,8 +47,8 @@ class _Forms(Crossed):
 
     def __init__(self, g: Gen, left: int) -> None:
         super().__init__(g, left)
-        self.makers["s"] += [self.s_module, self.s_unknown, self.s_unknown]
-        self.makers["v"] += [self.v_module, *[self.v_unknown] * 4]
+        self.makers["s"] += [self.s_module, self.s_unknown, self.s_unknown, self.s_function]
+        self.makers["v"] += [self.v_module, self.v_piped, self.v_piped, *[self.v_unknown] * 4]
         self.makers["m"] += [lambda depth: f"map own@.each {self.make('m', depth)}"]
         self.shared += 2 * [self.ascribed, self.asserted, self.literals]
 
@@ -106,6 +106,31 @@ class _Forms(Crossed):
         return self.g.c(f"own@.fold {self.make('v', depth)}", f"own@.(deep {a} + get (make {b}))", f"near@ {a}", f"own@.inner.deep {a}", f"{a} own@.+++ {b}",
                         f"let z = near@ {a} in own@.(get (next (next (make {b}) z) z))")  # fmt: skip
 
+    def s_function(self, depth: int) -> str:
+        """Functions of the numeric modules that programs seldom use."""
+        g = self.g
+        a, b = self.make("s", depth), self.make("s", depth)
+        if g.p(0.4):  # constant between steps, at places where floats hardly are
+            g.smooth = False
+            return g.c(f"small (t.{g.c('ceil', 'floor', 'trunc', 'round')} (1.37 * {a} + 0.123))", f"({a} - t.floor {a})", f"({a} %% 0.7131)", f"t.copysign {a} ({b} - 0.1234)", f"t.sgn ({a} - 0.4321) * {b}",
+                       f"(if t.isnan {a} || t.isinf {b} then 0.1 else {a})", f"t.i64 (t.to_i64 (3.7 * small {a})) * {b}")  # fmt: skip
+        return g.c(f"small (t.atan2 ({a} - 0.1234) (1.5 + {b} * {b}))", f"small (t.hypot {a} (0.3 + {b} * {b}))", f"t.log1p ({a} * {a})", f"small (t.expm1 (small {a}))", f"t.cbrt (1.2 + {a} * {a}) - 1",
+                   f"t.lerp {a} {b} 0.3", f"small (t.fma {a} {b} 0.4)", f"small (t.mad {a} {b} 0.6)", f"t.sinh (small {a})", f"t.asinh {a} * 0.5", f"t.acos (small {a}) * 0.3", f"t.atanh (small {a})", f"t.acosh (1.1 + {a} * {a}) * 0.2",
+                   f"(1.1 + small {a}) ** (0.5 + small {b}) - 1", f"t.log2 (1.5 + {a} * {a})", f"t.log10 (2 + {a} * {a})", f"t.sinpi (small {a})", f"t.cospi (small {a})", f"t.erf {a} * 0.4", f"t.erfc {a} * 0.3",
+                   f"t.gamma (1.6 + small {a}) - 0.9", f"t.lgamma (1.7 + small {a})", f"t.rsqrt (1.3 + {a} * {a})", f"t.recip (1.4 + {a} * {a})", f"t.ldexp (small {a}) 1i32")  # fmt: skip
+
+    def v_piped(self, depth: int) -> str:
+        """Functions put together, sections, names of fields and operators as functions, updates as statements."""
+        g = self.g
+        v, w, a = self.make("v", depth), self.make("v", depth), self.make("s", depth)
+        i = self.place()
+        return g.c(
+            f"{v} |> map small |> map (+ {a}) |> map (\\z -> z * 0.5)", f"map (small >-> t.sin >-> (0.7 *)) {v}", f"map ({a} -) <| map2 (\\p q -> p `t.max` q) {v} {w}",
+            f"zip3 {v} {w} (iota n) |> map (.0)", f"map (.b) (map2 (\\p q -> {{ a = p, b = p - q }}) {v} {w})", f"map2 (-) {v} (map small {w})",
+            f"let u = copy {v} let u[{i}] = {a} let u[n - 1 - {i}] = small {w}[{i}] in u", f"map (reduce_comm (+) 0 >-> small) (map (\\z -> [z, {a}]) {v})", f"map3 (\\p q k -> if k % 2 == 0 then p else q) {v} {w} (indices {v})",
+            f"map (curry (\\(p, q) -> small (p + q)) {a}) {v}", f"map (uncurry (\\p q -> small (p - q))) (zip {v} {w})", f"map4 (\\p q r s -> small (p + q - r * s)) {v} {w} {v} (replicate n {a})", f"map small (map ({v}[{i}] /) (map (\\z -> 1.3 + z * z) {w}))",
+        )  # fmt: skip
+
     def v_module(self, depth: int) -> str:
         v, w = self.make("v", depth), self.make("v", depth)
         return self.g.c(f"own@.each {v}", f"map own@.deep {v}", f"map2 (own@.+++) {v} {w}", f"map near@ {v}", f"own@.(map2 (+++) {v} (each {w}))", f"replicate n (own@.fold {v})")
@@ -158,8 +183,9 @@ class _Forms(Crossed):
 
 
 def forms(g: Gen) -> Program:
+    sizes = "".join(f"{g.c('', '', '#[noinline] ')}{line}\n" if line.startswith("def") else f"{line}\n" for line in _SIZES.splitlines())
     helpers = _OPENED.replace("WHICH", g.c("first@", "second@")).replace("NEXT", f"small ({g.mix('a', 'x')})").replace("HIDDEN", g.mix("x"))
-    return drawn(_Forms(g, g.r.randint(8, 22)), "forms", HELPERS + _SIZES + helpers)
+    return drawn(_Forms(g, g.r.randint(8, 22)), "forms", HELPERS + sizes + helpers)
 
 
 FAMILIES = [forms]
