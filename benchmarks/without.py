@@ -54,8 +54,9 @@ def main() -> int:
         choice, less, left_out = options.left_out.startswith("no "), whole, nullcontext
         if choice:
             less = whole.nest("*", options.left_out)
-        elif any(p.name == options.left_out for p in PASSES):
-            less = whole.without(options.left_out)
+        elif passes := [p.name for p in PASSES if p.name in (options.left_out, f"{options.left_out}-fused")]:
+            for name in passes:
+                less = less.without(name)
         else:
             left_out = partial(legality.without, options.left_out)
         for name in options.rows:

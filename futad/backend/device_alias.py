@@ -22,6 +22,11 @@ from futad.flatten import kernel as kir
 from futad.flatten.kernel import DeviceModule, Kernel
 from futad.imp import ir
 from futad.imp.walk import statements
+from futad.legality import Legality
+
+LEGAL = Legality("restrict", "a kernel's pointers are told to share no memory with others by which it writes")
+READ_ONLY = LEGAL.condition("not written by another name", "what was read before a write is used after it")
+ALONE = LEGAL.condition("not read, and known by one name", "what was read before a write is used after it")
 
 MOST_STATES = 64  # ways in which pointers may point to memory at one place of the host code
 CONST, DISJOINT = "const", "disjoint"
@@ -168,10 +173,12 @@ def _of_kernel(k: Kernel, shared: set[frozenset[str]]) -> dict[str, str]:
     for n in pointers:
         same = [m for m in pointers if m != n and (frozenset((m, n)) in shared or a.find(m) == a.find(n))]
         if a.find(n) not in written:
-            if not any(a.find(m) in written for m in same):
+            if READ_ONLY(not any(a.find(m) in written for m in same)):
                 out[n] = CONST
-        elif a.find(n) not in read and not same:
+        elif ALONE(a.find(n) not in read and not same):
             out[n] = DISJOINT
+    if out:
+        LEGAL.fired()
     return out
 
 

@@ -14,17 +14,19 @@ from collections.abc import Callable, Mapping
 
 from futad.core.types import I64
 from futad.core.union_find import UnionFind
-from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
 from futad.imp.walk import rewritten, statements
+from futad.legality import Legality
 
 STEP = Ref("futad_threads", I64)
 FIRST = Ref("futad_thread", I64)
 
 
-SIDE_BY_SIDE = Transformation("interleaved", "arrays of each thread's own lie element by element side by side")
+SIDE_BY_SIDE = Legality("interleaved", "arrays of each thread's own lie element by element side by side")
+KNOWN = SIDE_BY_SIDE.condition("uses known", "what else uses the array takes it to be in one piece")
+ALL_OWN = SIDE_BY_SIDE.condition("all of them a thread's own", "a pointer may be to an array that lies in one piece")
 
 
 def interleaved(body: list[Stmt], own: Mapping[str, str], name: Callable[[str], str]) -> set[str]:
@@ -45,9 +47,9 @@ def interleaved(body: list[Stmt], own: Mapping[str, str], name: Callable[[str], 
                 strange.update(s.names())
     made = {s.name for s in statements(body) if isinstance(s, (ir.Pointer, ir.Ensure))}
     others = {s.name for s in statements(body) if isinstance(s, (ir.Ensure, ir.Stack)) and s.name not in own}
-    bad = {groups.find(n) for n in {*strange, *others, *(n for n in groups.up if n not in made)}}
-    bad |= {groups.find(n) for n in set(groups.up.values()) if n not in made}
-    good = {groups.find(n) for n in own} - bad
+    unknown = {groups.find(n) for n in strange}
+    foreign = {groups.find(n) for n in {*others, *[n for n in (*groups.up, *groups.up.values()) if n not in made]}}
+    good = {g for g in map(groups.find, own) if KNOWN(g not in unknown) and ALL_OWN(g not in foreign)}
     if not good:
         return set()
     SIDE_BY_SIDE.fired()

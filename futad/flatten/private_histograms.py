@@ -34,9 +34,13 @@ from futad.imp.soacs import SoacLoop
 from futad.imp.units import unit_of
 from futad.imp.views import Acc, Mem, Value, View
 from futad.imp.walk import statements
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.flatten.lower import DeviceLowerer
+
+SHARED = Legality("sub-histograms", "updates that contend are added up in shared memory first")
+ONE_OPERATION = SHARED.condition("one type and operation", "bins of one histogram are combined as those of another")
 
 LEAST_ROWS = 32  # of those that have room in shared memory together
 
@@ -79,13 +83,13 @@ def _bins(lo: DeviceLowerer, n: SoacLoop) -> _Bins | None:
     accs = [v for v in n.inputs if isinstance(v, Acc)]
     if not accs or not all(isinstance(v.type, AccType) for v in n.stm.pat):
         return refused("it makes more than updates") if accs else refused("it updates no accumulators")
-    if any(not v.view.dense or not isinstance(v.view.base, Mem) or v.view.elem is not accs[0].view.elem for v in accs):
-        return refused("its bins do not lie densely, or differ in type")
-    ops = {acc_op(v) for v in accs}
-    return _Bins(lo, n.inputs, ops.pop()) if len(ops) == 1 else None
+    if not all(v.view.dense and isinstance(v.view.base, Mem) for v in accs):
+        return refused("its bins do not lie densely")
+    if not ONE_OPERATION(len({(acc_op(v), v.view.elem) for v in accs}) == 1):
+        return refused("its bins differ in type or operation")
+    return _Bins(lo, n.inputs, acc_op(accs[0]))
 
 
-SHARED = Transformation("sub-histograms", "updates that contend are added up in shared memory first")
 ROWS_SHARED = Transformation(
     "rows-in-shared-memory",
     "a block has rows, and sums of them, in shared memory",

@@ -31,9 +31,10 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Lambda, Stm
 from futad.core.nest import Nest
-from futad.core.types import FALSE, I64, ONE, ZERO, AccType, Atom, Prim, Var, array_of, shape_of
-from futad.fires import Transformation
+from futad.core.types import FALSE, I64, ONE, ZERO, Atom, Prim, Var, array_of, shape_of
 from futad.flatten.fission import CHEAP
+from futad.legality import Legality
+from futad.rewrite.dce import effects
 from futad.rewrite.strategy import with_lambdas
 
 
@@ -61,13 +62,16 @@ class Rows:
         return bool(self.exp.scans)
 
 
-IN_PARTS = Transformation("rows-in-parts", "folds of few long rows are cut into parts, scans of them are one scan")
-ONE_SORT = Transformation(
+IN_PARTS = Legality("rows-in-parts", "folds of few long rows are cut into parts, scans of them are one scan")
+ONE_SCAN = IN_PARTS.condition("one scan for all rows", "each row has an operator, or a neutral element, of its own")
+ONE_SORT = Legality(
     "rows-as-one-sort",
     "rows are sorted as one array, with the row as the first part of the key",
     worth="reverse mode of 8 rows of 100,000 elements by 300 bins, multiplied as complex numbers, on a device: 4.8 "
     "thousand steps one after another in place of 1.7 million, traffic 496 MB in place of 852 (futad dev --cost)",
 )
+ONE_BOUND = ONE_SORT.condition("one bound for all rows", "keys of one row would be among those of others")
+ASSERTS_NOT = ONE_SORT.condition("rows assert nothing", "rows without keys are not computed, and assert nothing")
 
 
 def rows_of(stm: Stm, nest: Nest) -> Rows | None:
@@ -83,10 +87,6 @@ def rows_of(stm: Stm, nest: Nest) -> Rows | None:
     found = Rows(stm, nest, [stm.exp, *nest.maps], stms[:at], folds[0], fold, stms[at + 1 :])
     if found.width in nest.bound or not all(isinstance(s.exp, CHEAP) for s in (*nest.before, *found.before)):
         return None
-    if any(isinstance(v.type, AccType) for s in (*found.before, found.fold) for v in ir.stm_free(s)):
-        return None  # only what follows may add rows' folds to accumulators
-    if found.scans and found.exp.accs + sum(isinstance(v.type, AccType) for v in stm.pat):
-        return None
     if not _simple(found, nest.bound):
         return None
     IN_PARTS.fired()
@@ -94,7 +94,8 @@ def rows_of(stm: Stm, nest: Nest) -> Rows | None:
 
 
 def _simple(r: Rows, bound: set[Var]) -> bool:
-    """Whether there are either reductions of scalars, or one scan of scalars, alike in all rows, that is the result."""
+    """Whether there are either reductions of scalars, or one scan of scalars, alike in all rows, that is the result.
+    Only what follows may add to accumulators."""
     e = r.exp
     if not all(isinstance(a.type, Prim) for f in e.folds for a in f.neutral):
         return False
@@ -102,7 +103,7 @@ def _simple(r: Rows, bound: set[Var]) -> bool:
         return len(r.fold.pat) == sum(map(len, e.folds))
     if len(e.folds) != 1 or len(r.fold.pat) != len(e.scans[0]) or r.after or r.nest.body.result != r.fold.pat:
         return False
-    return not bound & {*e.scans[0].neutral, *e.scans[0].lam.free()}
+    return ONE_SCAN(not bound & {*e.scans[0].neutral, *e.scans[0].lam.free()})
 
 
 def _elements(b: Builder, r: Rows, i: Atom) -> Sequence[Atom]:
@@ -214,7 +215,9 @@ def as_one_sort(stm: Stm) -> list[Stm] | None:
     lam, keys, most = e.lam, last.exp.keys, last.exp.bound
     (n,) = shape_of(keys.type)
     inside = {*lam.params, *(v for s in lam.stms for v in s.pat)}
-    if lam.result != last.pat or not all(isinstance(s.exp, CHEAP) for s in lam.stms[:-1]) or {most, n} & inside:
+    if lam.result != last.pat or not all(isinstance(s.exp, CHEAP) for s in lam.stms[:-1]):
+        return None
+    if not ONE_BOUND(not {most, n} & inside) or not ASSERTS_NOT(not effects(lam.stms[:-1])):
         return None
     ONE_SORT.fired()
     b = Builder()

@@ -13,18 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from futad.fires import Transformation
 from futad.flatten import kernel as kir
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.walk import loads_in, statements
+from futad.legality import Legality
 
 LEAST, MOST = 3, 64  # elements of a row, and of all rows of a thread: they are kept until all are computed
 SMALLEST = 4  # bytes of an element
 
 
-ROWS_OUT = Transformation("rows-by-warps", "rows that threads make one each are written by warps together")
+ROWS_OUT = Legality("rows-by-warps", "rows that threads make one each are written by warps together")
+WHOLE = ROWS_OUT.condition("whole rows", "elements that a thread leaves as they are would be overwritten")
+ALONE = ROWS_OUT.condition("not used before", "a thread reads, or writes anew, what is written only after all of them")
 
 
 def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> bool:
@@ -52,10 +54,11 @@ def staged(body: list[ir.Stmt], name: Callable[[str], str]) -> bool:
     kept: dict[int, str] = {}
     for (pointer, row, rest), stores in sorted(groups.items(), key=lambda g: len(g[1])):
         low = min(stores)
-        whole = sorted(stores) == list(range(low, low + row)) and low % row == 0
-        if not whole or not LEAST <= row or len(first) + row > MOST or pointer in others:
+        if not LEAST <= row or len(first) + row > MOST:
             continue
-        if sum(g[0] == pointer for g in groups) > 1:
+        if not WHOLE(sorted(stores) == list(range(low, low + row)) and low % row == 0):
+            continue
+        if not ALONE(pointer not in others and sum(g[0] == pointer for g in groups) == 1):
             continue
         ROWS_OUT.fired()
         values: list[Ref] = []

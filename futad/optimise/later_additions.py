@@ -5,8 +5,8 @@
               let acc = map (\\x i -> acc[i] += g x cs[i]) xs is
 
 A place is known late in an iteration: all of a fold waits for itself, and what is added waits for the place, longer
-than a processor looks ahead.  Iterations that only find places, or only add, overlap.  As nothing reads an accumulator,
-and the additions cannot fail, both are as they were: this is always right.
+than a processor looks ahead.  Iterations that only find places, or only add, overlap.  Nothing reads an
+accumulator, and of several iterations that fail any may be reported: this is always right.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.scalarops import OPS
 from futad.core.scope import uses_in
 from futad.core.types import AccType, Prim, Var, array_of
 from futad.fires import Transformation
@@ -61,7 +60,7 @@ def _split(s: Stm, e: ir.Mapping) -> list[Stm] | None:
     results = e.lam.result[len(accs) :]
     uses = uses_in(early, results)
     for t in reversed(early.copy()):
-        if not any(uses[v] for v in t.pat) and _scalar(t):
+        if type(t.exp) is ir.Op and not any(uses[v] for v in t.pat):
             early.remove(t)
             late.insert(0, t)
             uses.subtract(ir.stm_free(t).keys())
@@ -92,10 +91,6 @@ def _in_order(s: Stm, made: set[Var]) -> list[Var]:
     return [v for v in ir.stm_free(s) if v in made]
 
 
-def _scalar(s: Stm) -> bool:
-    return type(s.exp) is ir.Op and not OPS[s.exp.op].can_fail
-
-
 def _found_by_fold(early: Sequence[Stm], handed: Sequence[Var]) -> bool:
     """Whether one of the scalars is what a fold makes."""
     folds = {v for t in early if isinstance(t.exp, FOLDS) for v in t.pat}
@@ -114,11 +109,8 @@ def _adds_rows(stms: Sequence[Stm], places: set[Var]) -> bool:
 
 
 def _plain(s: Stm) -> bool:
-    """Whether it is made of scalar code, parts of arrays, maps and additions, none of which can fail."""
-    e = s.exp
-    if type(e) is ir.Op and OPS[e.op].can_fail or type(e) is ir.At and e.check is not None:
-        return False
-    return isinstance(e, PLAIN) and all(_plain(t) for lam in e.lambdas() for t in lam.stms)
+    """Whether it is made of scalar code, parts of arrays, maps and additions."""
+    return isinstance(s.exp, PLAIN) and all(_plain(t) for lam in s.exp.lambdas() for t in lam.stms)
 
 
 __all__ = ["later_additions"]

@@ -9,7 +9,11 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.ir import map_bodies
 from futad.core.parse import parse_program
+from futad.errors import AssertionFailed
 from futad.flatten.perfect_nests import rows_as_maps
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import CUDA
 from futad.testing.build import prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
@@ -90,3 +94,15 @@ def test_rows_whose_size_has_a_name_of_its_own_inside() -> None:
     check_program(rewritten)
     args = [np.int64(3), np.int64(2), np.array([2, 0, 1]), np.arange(6.0).reshape(3, 2)]
     np.testing.assert_array_equal(Interpreter(rewritten).run("main", args)[0], args[3][args[2]])
+
+
+@pytest.mark.parametrize("width", [0, 1])
+def test_rows_without_elements_assert_what_others_do(width: int) -> None:
+    text = """entry main [n][m] (xs: [9][m]f64) (is: [n][3]i64): [n][m]f64 =
+      map (\\i -> reduce (map2 (+)) (replicate m 0) (map (\\k -> map (* 2) (assert (k < 9) xs[k % 9])) i)) is"""
+    program = compile_program(compile_text(text), target=CUDA)
+    args = [np.int64(width), np.int64(2), np.ones((9, width)), np.array([[0, 1, 2], [2, 3, 9]])]
+    with pytest.raises(AssertionFailed):
+        Interpreter(program).run("main", args)
+    args[3][1, 2] = 4
+    np.testing.assert_array_equal(Interpreter(program).run("main", args)[0], np.full((2, width), 6.0))

@@ -49,11 +49,17 @@ entry halves [n] (xs: *[n]f64): [n]f64 =
   let low = map (* 2) (take m xs)
   let xs[0:m] = map2 (+) low (take m (drop (n - m) xs))
   in xs
+-- An array that each iteration makes anew, and writes by another name.
+entry anew [n] (t: i64) (xs: [n]f64): f64 =
+  loop s = 0 for i < t do
+    let ys = replicate n s
+    let ys[i % n] = xs[i % n]
+    in 0.5 * s + f64.sum ys
 """
 DEVICE = OnDevice(SOURCE, "alias.fut", check=True, loops_by_host=True)
 ARGS: dict[str, list[Any]] = {
     "scaled": ["xs", "xs"], "iterations": [5, "xs"], "over": [4, "xs"], "swapped": [7, "xs"], "nested": [6, "xs"],
-    "updated": ["is", "xs"], "halves": ["xs"],
+    "updated": ["is", "xs"], "halves": ["xs"], "anew": [5, "xs"],
 }  # fmt: skip
 
 

@@ -22,7 +22,10 @@ COLUMNS = {
     "with the place": (
         f"{MADE} in map (\\c -> f64.i64 (reduce (\\(a, i) (b, j) -> if b > a then (b, j) else (a, i)) (-1, -1)"
         " (zip c (indices c))).1) (transpose m)", True),
-    "with weights": ("let w = map f64.sin xs in map (\\c -> f64.sum (map2 (*) w c)) (transpose xss)", True),
+    "with weights": (
+        f"{MADE} in let w = map f64.sin xs in map (\\c -> f64.sum (map2 (*) w c)) (transpose m)", True),
+    "weights made alone": (
+        "let w = map f64.sin xs in map (\\c -> f64.sum (map2 (\\x y -> x * (y - 1)) w c)) (transpose xss)", False),
     "with given weights": ("map (\\c -> f64.sum (map2 (*) xs c)) (transpose xss)", False),
     "with an element of its own": (
         f"{MADE} in map2 (\\c y -> f64.sum (map (\\x -> f64.exp (x * y)) c)) (transpose m) ys", True),
