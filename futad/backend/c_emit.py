@@ -106,6 +106,8 @@ class CEmitter(Emitter):
             self.line('#include "transpose.h"')
         if Contract in kinds:
             self.line('#include "contract.h"')
+            if any(s.ranges for f in self.module.functions for s in statements(f.body) if isinstance(s, Contract)):
+                self.line('#include "contract_open.h"')
         if ir.Trace in kinds:
             self.line('#include "values_text.h"')
         if measures:
@@ -344,7 +346,13 @@ class CEmitter(Emitter):
         args = [str(len(s.sizes)), self.numbers(s.sizes), str(s.outs)]
         for pointer, offset, strides in (s.a, s.b, s.c):
             args += [self.address(pointer, offset), self.numbers(strides)]
-        call = f"futad_contract_{s.elem.name}({', '.join(args)}, {str(s.parallel).lower()})"
+        args.append(str(s.parallel).lower())
+        name = "contract"
+        if s.ranges:
+            name = "contract_open"
+            sizes, starts, steps = zip(*s.ranges, strict=True)
+            args += [str(len(sizes)), *map(self.numbers, (sizes, starts, [n for row in steps for n in row]))]
+        call = f"futad_{name}_{s.elem.name}({', '.join(args)})"
         self.line(f"FUTAD_UNLESS_STOPPED({call}, {self.label});" if self.stops else f"{call};")
 
     def numbers(self, exprs: Sequence[Expr]) -> str:
