@@ -24,6 +24,17 @@ from futad.imp.walk import loads_in, parts, statements
 FAR = 16  # elements that GCC may step over in vectors
 
 
+# Iterations that are run again are to give the bits that they gave the first time, and each budget the same derivative.
+# Which of the two products of a b + c d a compiler contracts with the sum hangs on the code around.
+UNCONTRACTED = (
+    "#if defined(__GNUC__) && !defined(__clang__)",
+    '#pragma GCC optimize("fp-contract=off")',
+    "#else",
+    "#pragma STDC FP_CONTRACT OFF",
+    "#endif",
+)
+
+
 class CEmitter(Emitter):
     """C for one or several threads."""
 
@@ -115,6 +126,8 @@ class CEmitter(Emitter):
         if self.reports is not None:
             self.lines += c_reports.runtime(self.reports)
         functions = len(self.lines)
+        if any(("way", "rerun") in site.facts for site in self.module.sites):
+            self.lines += UNCONTRACTED
         self.lines += [f"{self.head(f)};" for f in self.module.functions if f.recursive is not None]
         for f in self.module.functions:
             self.function(f)

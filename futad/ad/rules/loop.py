@@ -394,7 +394,10 @@ def _with_points(
     """The forward sweep of a loop that is undone with round-off, with points of return."""
     step, which = (None, list(rounded)) if again is None else again
     n = iterations_as_i64(b, loop.bound)
-    points = kept_states(b, emitted, pat, loop, which, n, memory and memory[0], step)
+    near = None
+    if NO_DERIVATIVE(not s.ctx.how.tangents and not s.ctx.how.adjoints):
+        near = {k: r.returns for k, r in rounded.items() if r.returns is not None}
+    points = kept_states(b, emitted, pat, loop, which, n, memory and memory[0], step, near)
     for k, restore in rounded.items():
         restore.points, restore.row = points, k
 
