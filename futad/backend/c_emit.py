@@ -383,7 +383,7 @@ class CEmitter(Emitter):
 
     def for_(self, s: ir.For) -> None:
         if (team := c_teams.possible(self, s)) is not None:
-            c_teams.emit(self, s, *team)
+            c_teams.emit(self, team)
         elif c_tails.possible(s):
             c_tails.emit(self, s)
         elif c_sums.possible(s):

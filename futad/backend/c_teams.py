@@ -9,12 +9,15 @@ other after each.  So threads meet once in a nest, with no job to hand over: nes
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from futad.backend import c_threads
+from futad.core.types import I64
 from futad.imp import ir
-from futad.imp.ir import ZERO, Expr, add, mul, num, sub
+from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
 from futad.imp.walk import has_load, refs, statements, substitute
 from futad.legality import Legality
 
@@ -25,25 +28,59 @@ LEGAL = Legality("thread-teams", "the threads of a loop's nests run all of the l
 ANY_PART = LEGAL.condition("parts in any order", "a nest folds parts that do not follow each other, or each anew")
 ALIKE = LEGAL.condition("the same in each thread", "threads do again, or read too soon, what is done once for all")
 
+HAD_ONCE = LEGAL.condition("memory had once", "an array is where another one was put meanwhile")
+
 LONGEST = 1000  # statements of a loop
 
 
-def possible(em: CEmitter, loop: ir.For) -> tuple[Expr, Expr] | None:
-    """How many nests the loop runs and how much work they are, by what is known before it; None if it has no nests, or
-    not nests alone."""
+@dataclass(frozen=True, slots=True)
+class Team:
+    """A loop that runs so many `nests` with so much work, by what is known before it; the memory that is had before."""
+
+    loop: ir.For
+    nests: Expr
+    work: Expr
+    arrays: list[ir.Ensure]
+
+
+def possible(em: CEmitter, loop: ir.For) -> Team | None:
+    """The loop for a team; None if it has no nests, or not nests alone."""
     if not (em.multicore and em.teams) or em.team or loop.step != 1 or loop.independent:
         return None
-    nests = [s for s in statements([loop]) if isinstance(s, ir.Parallel)]
-    if not nests or not ANY_PART(all(s.dynamic for s in nests)):
+    parallel = [s for s in statements([loop]) if isinstance(s, ir.Parallel)]
+    if not parallel or not ANY_PART(all(s.dynamic for s in parallel)):
         return None
     every = [*statements([loop])]
     if len(every) > LONGEST or any(isinstance(s, ir.Invoke) and s.name in em.recursing for s in every):
         return None
-    if not ALIKE(all(map(_alike, _between([loop])))):
+    between = [*_between([loop])]
+    arrays = [s for s in between if isinstance(s, ir.Ensure)]
+    if not ALIKE(all(isinstance(s, ir.Ensure) or _alike(s) for s in between)) or not HAD_ONCE(_once(arrays, every)):
         return None
-    found = _work(loop, {})
+    known: dict[str, Expr] = {}
+    found = _work(loop, known)
+    if found is None:
+        return None
+    nests, work = found
+    arrays = [replace(s, count=substitute(s.count, known)) for s in arrays]
     changing = {n for s in every for n in (*s.defines(), *s.assigns())}
-    return None if found is None or any(refs(e) & changing for e in found) else found
+    sizes: list[Expr] = [nests, work, *[s.count for s in arrays]]
+    if any(refs(e) & changing for e in sizes):
+        return None
+    return Team(replace(loop, body=_without(loop.body)), nests, work, arrays)
+
+
+def _once(arrays: Sequence[ir.Ensure], every: Sequence[ir.Stmt]) -> bool:
+    """Whether nothing else in the loop has memory of these arrays' slots."""
+    slots = Counter(s.slot for s in every if isinstance(s, ir.Ensure | ir.SlotRef))
+    return all(isinstance(s.slot, int) and slots[s.slot] == 1 for s in arrays)
+
+
+def _without(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements between nests that do not have memory."""
+    return [
+        s if isinstance(s, ir.Parallel) else s.map_bodies(_without) for s in body if not isinstance(s, ir.Ensure)
+    ]
 
 
 def _between(body: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
@@ -64,23 +101,22 @@ def _alike(s: ir.Stmt) -> bool:
     return isinstance(s, kinds | ir.Seq | ir.If | ir.For) and not has_load(s)
 
 
-def _work(loop: ir.For, known: Mapping[str, Expr]) -> tuple[Expr, Expr] | None:
-    """The nests of a loop, and their work; `known`: what variables around it are."""
-    inside = dict(known)
+def _work(loop: ir.For, known: dict[str, Expr]) -> tuple[Expr, Expr] | None:
+    """The nests of a loop, and their work; `known`: what variables are, to which those inside are added."""
     nests: Expr = ZERO
     work: Expr = ZERO
     for s in _in_sequence(loop.body):
         if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
-            inside[s.name] = substitute(s.init, inside)
+            known[s.name] = substitute(s.init, known)
         elif isinstance(s, ir.Threads):
-            nests, work = add(nests, num(1)), add(work, substitute(s.work, inside))
+            nests, work = add(nests, num(1)), add(work, substitute(s.work, known))
         elif isinstance(s, ir.For):
-            if (found := _work(s, inside)) is None:
+            if (found := _work(s, known)) is None:
                 return None
             nests, work = add(nests, found[0]), add(work, found[1])
         elif isinstance(s, ir.If) and any(isinstance(x, ir.Parallel) for x in statements([s])):
             return None
-    count = ir.Scalar("max", (ZERO, sub(substitute(loop.bound, known), substitute(loop.start, known))), ir.I64, ir.I64)
+    count = ir.Scalar("max", (ZERO, sub(substitute(loop.bound, known), substitute(loop.start, known))), I64, I64)
     return mul(count, nests), mul(count, work)
 
 
@@ -92,9 +128,10 @@ def _in_sequence(body: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
             yield s
 
 
-def emit(em: CEmitter, loop: ir.For, nests: Expr, work: Expr) -> None:
+def emit(em: CEmitter, team: Team) -> None:
     """The loop's function, and here the call."""
     LEGAL.fired()
+    loop = team.loop
     name = f"futad_team_{em.number_of_regions}"
     em.number_of_regions += 1
     inside = c_threads.declarations([loop])
@@ -107,7 +144,10 @@ def emit(em: CEmitter, loop: ir.For, nests: Expr, work: Expr) -> None:
     em.line("{")
     em.depth += 1
     em.line("static struct futad_speed speed;")
-    em.line(f"const int64_t nests = {em.expr(nests)}, work = {em.expr(work)};")
+    em.line(f"const int64_t nests = {em.expr(team.nests)}, work = {em.expr(team.work)};")
+    for s in team.arrays:  # a loop without iterations needs none
+        some = ir.Scalar("select", (compare("<", ZERO, Ref("nests", I64)), ONE, ZERO), I64, I64)
+        em.ensure(replace(s, count=mul(some, s.count)))
     em.line("const int64_t most = futad_threads(ctx, INT64_MAX, work, 0);")
     em.line("const int64_t members = futad_team_members(most, nests, work, &speed);")
     em.line(f"struct {name} region;")
