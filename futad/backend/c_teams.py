@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
 
 LEGAL = Legality("thread-teams", "the threads of a loop's nests run all of the loop, and meet after each nest")
-ANY_PART = LEGAL.condition("parts in any order", "a nest folds parts that do not follow each other, or each anew")
 ALIKE = LEGAL.condition("the same in each thread", "threads do again, or read too soon, what is done once for all")
 
 HAD_ONCE = LEGAL.condition("memory had once", "an array is where another one was put meanwhile")
@@ -48,7 +47,7 @@ def possible(em: CEmitter, loop: ir.For) -> Team | None:
     if not (em.multicore and em.teams) or em.team or loop.step != 1 or loop.independent:
         return None
     parallel = [s for s in statements([loop]) if isinstance(s, ir.Parallel)]
-    if not parallel or not ANY_PART(all(s.dynamic for s in parallel)):
+    if not parallel or not all(s.dynamic for s in parallel):
         return None
     every = [*statements([loop])]
     if len(every) > LONGEST or any(isinstance(s, ir.Invoke) and s.name in em.recursing for s in every):

@@ -84,6 +84,22 @@ def test_which_loops_are_a_teams(backend: CBackend) -> None:
     assert source.count("struct futad_team team;") == 7  # of `nested` the inner one, whose length changes
 
 
+SHARED = """
+entry grows [n] (x: [n]f64) (k: i64): [n]f64 =
+  loop x for _t < k do
+    let a = tabulate n (\\i -> x[i] + x[n - 1 - i])
+    let b = tabulate n (\\i -> a[i] * a[(i + 1) % n])
+    let d = tabulate (2 * n) (\\i -> b[i % n] + b[i / 2])
+    in tabulate n (\\i -> 0.1 * d[i] + 0.1 * d[2 * n - 1 - i])
+"""
+
+
+def test_memory_that_grows_in_an_iteration_is_not_had_before() -> None:
+    """Where the larger array is put the smaller one was before."""
+    source = c_backend(compile_program(compile_text(SHARED)), multicore=True, grain=1).source
+    assert "struct futad_team team;" not in source
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 1, 2, 7, 60])
 def test_as_the_interpreter(core: Any, backend: CBackend, threads: int, steps: int) -> None:
