@@ -138,6 +138,8 @@ def emit(em: CEmitter, team: Team) -> None:
     assigned = {n for s in statements([loop]) for n in s.assigns()}
     types = {n: em.declared[n] for n in used}
     em.declarations += ["", f"struct {name} {{", "  struct futad_team team;", *[f"  {t}{n};" for n, t in types.items()]]
+    # Who comes late reads what they were.
+    em.declarations += [f"  {t}{n}_after;" for n, t in types.items() if n in assigned]
     em.declarations += ["};", f"static void {name}(void *job, struct futad_context *ctx, int64_t member);"]
     em.regions += _function(em, loop, name, types, assigned)
     em.line("{")
@@ -155,7 +157,7 @@ def emit(em: CEmitter, team: Team) -> None:
     em.line(f"futad_team_run(&region.team, {name}, ctx, most, members, nests, work, &speed);")
     for n in used:
         if n in assigned:
-            em.line(f"{n} = region.{n};")
+            em.line(f"{n} = region.{n}_after;")
     em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, members))) goto {em.label};")
     em.depth -= 1
     em.line("}")
@@ -175,7 +177,7 @@ def _function(em: CEmitter, loop: ir.For, name: str, types: Mapping[str, str], a
     if changed := [n for n in types if n in assigned]:
         em.line("if (!member) {")
         for n in changed:
-            em.line(f"  region->{n} = {n};")
+            em.line(f"  region->{n}_after = {n};")
         em.line("}")
     em.depth = 0
     em.line("failed: __attribute__((unused));")
