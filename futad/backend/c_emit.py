@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from futad.backend import c_blocks, c_counts, c_lanes, c_reports, c_row_additions, c_sums, c_tails, c_tasks, c_threads
+from futad.backend import (
+    c_blocks,
+    c_counts,
+    c_lanes,
+    c_reports,
+    c_row_additions,
+    c_sums,
+    c_tails,
+    c_tasks,
+    c_teams,
+    c_threads,
+)  # fmt: skip
 from futad.backend.c_calls import calls_first
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
@@ -41,6 +52,7 @@ class CEmitter(Emitter):
     reports: Reports | None = None  # of what is bound
     stops = False  # see `Target.stops`
     records_header = "records.h"
+    teams = True  # see `c_teams`
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
@@ -58,7 +70,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Measure] = self.measure
         self.handlers[Fork] = lambda s: c_tasks.emit(self, s)
         self.handlers[Own] = lambda s: c_tasks.own(self, s)
-        self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
+        self.handlers[ir.Parallel] = lambda s: (c_teams.emit_nest if self.team else c_threads.emit)(self, s)
         self.handlers[records.Keep] = self.keep
         self.handlers[records.Field] = self.field
         self.handlers[records.Release] = lambda s: self.line(f"futad_give_back(ctx, {self.expr(s.record)});")
@@ -79,6 +91,7 @@ class CEmitter(Emitter):
         self.home = "ctx->slots"  # where the slots are
         self.number_of_tasks = 0
         self.forks = False
+        self.team = False  # in the function of a team
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
@@ -133,6 +146,8 @@ class CEmitter(Emitter):
             self.function(f)
         if any(x in line for line in self.lines for x in ("futad_wide_f", "futad_quarter_f", "futad_count(")):
             self.lines.insert(functions, '#include "sums.h"')
+        if any("struct futad_team team;" in line for line in self.lines):
+            self.lines.insert(functions, '#include "team.h"')
         if any("futad_exp_f" in line for line in self.lines):
             self.lines.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
         if any("futad_tanh_f64" in line for line in self.lines):
@@ -388,7 +403,9 @@ class CEmitter(Emitter):
         super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
 
     def for_(self, s: ir.For) -> None:
-        if c_tails.possible(s):
+        if (team := c_teams.possible(self, s)) is not None:
+            c_teams.emit(self, team)
+        elif c_tails.possible(s):
             c_tails.emit(self, s)
         elif c_sums.possible(s):
             c_sums.LEGAL.fired()
@@ -452,6 +469,8 @@ class CEmitter(Emitter):
 
     def threads(self, s: ir.Threads) -> None:
         self.works[s.name] = self.expr(s.work)
+        if self.team:
+            return
         args = ", ".join(self.expr(e) for e in (s.steps, s.work, s.extra))
         self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
 

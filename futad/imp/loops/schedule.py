@@ -33,7 +33,7 @@ from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
 from futad.imp.loops.written_inside import written_inside
-from futad.imp.walk import statements
+from futad.imp.walk import parts, statements
 from futad.rewrite.choices import Choice, Nest
 from futad.rewrite.words import nearest
 from futad.target import Target
@@ -228,7 +228,21 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return index_set_split(m.loop, m.name("s"), then)
+    def masked(loop: ir.For) -> ir.For | None:
+        if m.nest is not None and not m.nest.allows("guarded-reads"):
+            return None
+        with asking():
+            line = straightened(loop, m.name, True)
+            if line is None or not annotate(line, m.target.reassociates) or line.partials:
+                return None
+        every = [e for s in line.body for e in parts(s)]
+        guarded = sum(isinstance(e, ir.Guarded) for e in every)
+        if sum(isinstance(e, ir.Scalar) and e.op == "select" for e in every) > guarded:
+            return None  # GCC 12 takes no vectors where it puts two choices into one branch
+        fired("guarded-reads")
+        return line
+
+    return index_set_split(m.loop, m.name("s"), then, masked)
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
