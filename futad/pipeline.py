@@ -406,6 +406,7 @@ def compile_program(
     program than it was given (none changes its argument); a failure names the pass.  Raises UsageError for an unknown
     pass and one that does not run for the target, InternalError where a pass fails or makes what does not check.
     """
+    checking = check or checks.IR in checks.modes()
     changed: dict[str, bool] = {}
     seen: Checker | None = None
     settled: Program | None = None  # as the simplifier left it
@@ -428,8 +429,8 @@ def compile_program(
             seconds = time.perf_counter() - start
             if p.users and program is not before:
                 _check_users(p, program)
-            if seen is None or seen.program is not program:
-                with checks.also(*[checks.IR] if check else []):
+            if checking and (seen is None or seen.program is not program):
+                with checks.also(checks.IR):
                     seen = checks.checked(program, p.name, seen)
         changed[p.name] = _differ(before, program)
         settled = program if p.settles else settled
