@@ -1,8 +1,11 @@
-"""Maps whose body loops over scalars and then computes much in a straight line: that part in vector lanes.
+"""Maps whose body loops over scalars, or takes branches and checks, and computes much in a straight line: that part in
+vector lanes.
 
     for i: { y = 0; for j: y = g(i, j, y); out[i] = f(y) }
   becomes, for some i at a time,
     { for i: { y = 0; for j: y = g(i, j, y); ys[i] = y }; for i in lanes: out[i] = f(ys[i]) }
+
+Without a loop inside the first part is what branches and checks need, and reads at places that come of these.
 
 The first loop also makes the checks of the second part, so that the first one to fail is the one that was.  As the
 loop is a map's, no iteration reads from arrays what another one writes to them; what the iterations share are its folds
@@ -19,7 +22,7 @@ from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
 from futad.imp.loops.vectorise import annotate, split_checks
-from futad.imp.walk import refs
+from futad.imp.walk import loads_in, refs, statements
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -28,6 +31,8 @@ LEGAL = Legality(
     worth="determinants by minors: a fifth less time",
 )
 FOLDS_STAY = LEGAL.condition("folds in one part", "a part reads a fold that the other one has continued, or will have")
+
+BEFORE_STORES = LEGAL.condition("reads before stores", "what an iteration has stored is read before")
 
 TOGETHER = 64  # iterations
 MOST = 8  # scalars that go from one part to the other
@@ -39,10 +44,12 @@ def fissioned(
     """The loop some iterations at a time, each part by itself; None unless the second is worth vector lanes, or it is
     `asked` for, by so many iterations (0: as many as usual)."""
     inner = [k for k, s in enumerate(loop.body) if isinstance(s, ir.For)]
-    if not inner or loop.step != 1:
-        return refused("there is no loop inside")
-    before, after = loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]
+    if loop.step != 1 or not inner and not any(isinstance(s, ir.If) for s in loop.body):
+        return refused("there is no loop inside, and no branch")
+    before, after = (loop.body[: inner[-1] + 1], loop.body[inner[-1] + 1 :]) if inner else _apart(loop.body)
     first = _First()
+    if not inner and not BEFORE_STORES(not {x.pointer for s in before for x in loads_in(s)} & _written(after)):
+        return None
     if not first.takes(before, first.declared):
         return refused("its first part, up to the last loop inside, changes more than scalars")
     *checks, second = split_checks(replace(loop, body=after, map=True))
@@ -71,6 +78,32 @@ def fissioned(
     body.append(replace(loop, body=whole, start=Ref(here, I64), bound=Ref(end, I64)))
     body.append(replace(second, body=[*loaded, *second.body], start=Ref(here, I64), bound=Ref(end, I64)))
     return ir.For(here, loop.bound, body, loop.start, step=together)
+
+
+def _written(body: list[ir.Stmt]) -> set[str]:
+    return {p for s in statements(body) for p in s.writes()}
+
+
+def _apart(body: list[ir.Stmt]) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
+    """The branches and checks, reads at places that come of branches, and all that these need; and the rest."""
+    chosen: set[str] = set()  # what comes of branches
+    wanted: set[int] = set()
+    for k, s in enumerate(body):
+        if isinstance(s, ir.If | ir.Check):
+            wanted.add(k)
+            chosen.update(n for t in statements([s]) for n in t.assigns())
+        elif isinstance(s, ir.Decl):
+            if any(refs(x.index) & chosen for x in loads_in(s)):
+                wanted.add(k)
+            if s.type is I64 and refs(s) & chosen:
+                chosen.add(s.name)
+    needed: set[str] = set()
+    for k in range(len(body) - 1, -1, -1):
+        s = body[k]
+        if k in wanted or isinstance(s, ir.Decl) and s.name in needed:
+            wanted.add(k)
+            needed |= {n for t in statements([s]) for n in (*t.uses(), *t.assigns())}
+    return [s for k, s in enumerate(body) if k in wanted], [s for k, s in enumerate(body) if k not in wanted]
 
 
 @dataclass(slots=True)

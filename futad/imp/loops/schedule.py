@@ -31,7 +31,7 @@ from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
-from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
+from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks, split_inner_checks
 from futad.imp.loops.written_inside import written_inside
 from futad.imp.walk import parts, statements
 from futad.rewrite.choices import Choice, Nest
@@ -248,7 +248,11 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     *checks, loop = split_checks(m.loop, m.asked("checks-first") is not None)
     done = then(loop) if checks else []
-    return [*checks, *done] if _some_lanes(done) else None
+    if _some_lanes(done):
+        return [*checks, *done]
+    *checks, loop = split_inner_checks(m.loop) if _outer_lanes(m) else [m.loop]
+    made = outer_vectorised(loop, accumulations(loop.body), m.folds, anywhere=True) if checks else None
+    return [*checks, made] if made is not None else None
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
