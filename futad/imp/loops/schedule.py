@@ -21,7 +21,6 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
 from futad.imp.loops.distribute import distributed
 from futad.imp.loops.guarded_reads import staged_reads, straightened
-from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
 from futad.imp.loops.places import NO_SIZES, Sizes
@@ -31,7 +30,7 @@ from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
-from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks
+from futad.imp.loops.vectorise import accumulations, across, annotate, with_checks_first
 from futad.imp.loops.written_inside import written_inside
 from futad.imp.walk import statements
 from futad.rewrite.choices import Choice, Nest
@@ -209,7 +208,7 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
         return refused("it is inside another nest, and has nests inside")
     if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
         return refused("loops inside are written out")
-    *checks, loop = split_checks(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
+    *checks, loop = with_checks_first(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
     found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None)
     if found is None:
         return None
@@ -232,7 +231,7 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
-    *checks, loop = split_checks(m.loop, m.asked("checks-first") is not None)
+    *checks, loop = with_checks_first(m.loop, m.asked("checks-first") is not None)
     done = then(loop) if checks else []
     return [*checks, *done] if _some_lanes(done) else None
 
@@ -306,12 +305,6 @@ def _masked(m: MapLoop, then: Then) -> list[Stmt] | None:
     return masked(m.loop, accumulations(m.loop.body), m.folds, m.name, m.target.reassociates, asked, m.sizes)
 
 
-def _fission(m: MapLoop, then: Then) -> list[Stmt] | None:
-    asked = None if m.asked("loop-fission") is None else m.number("loop-fission")
-    made = fissioned(m.loop, m.target.reassociates, m.name, asked)
-    return None if made is None else [made]
-
-
 def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
     return jammed(m.loop, m.target.reassociates, m.number("unroll-and-jam"))
 
@@ -330,7 +323,6 @@ SCHEDULES = [
     Schedule("reductions-across-lanes", _jams, _reduction_lanes),
     Schedule("outer-loop-vectorisation", _outer_lanes, _outer_vectorise),
     Schedule("masked-lanes", _jams, _masked),
-    Schedule("loop-fission", _jams, _fission, (8, 1024)),
     Schedule("loop-distribution", _jams_or_folds, _distribute),
     Schedule("unroll-and-jam", _jams, _unroll_and_jam, (2, 16)),
 ]
@@ -346,7 +338,7 @@ ELSEWHERE = {
 }
 SHORT = {
     "jam": "unroll-and-jam", "rows": "rows-of-products", "tiles": "overlapped-tiling", "parallel": "parallel-nests",
-    "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
+    "lanes": "vector-lanes", "across": "reductions-across-lanes", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
     "groups": "rows-in-groups", "written": "inner-loops-written-out", "guarded": "guarded-reads",
