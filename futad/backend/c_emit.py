@@ -320,8 +320,7 @@ class CEmitter(Emitter):
 
     def stream(self, s: ir.Stream) -> None:
         size = f"(int64_t)sizeof({c_type(s.elem)})"
-        target, count, total = self.address(s.target, s.offset), self.expr(s.count), self.expr(s.total)
-        self.line(f"futad_stream({target}, {s.source}, {count} * {size}, {total} * {size});")
+        self.line(f"futad_stream({self.address(s.target, s.offset)}, {s.source}, {self.expr(s.count)} * {size});")
 
     def size(self, e: Expr) -> str:
         if isinstance(e, ir.Bin) and e.op == "*":

@@ -179,9 +179,7 @@ static __attribute__((noinline, unused)) void futad_copy_once(void *to, const vo
   futad_copy(to, from, bytes);
 }
 
-/* A piece of an array of `total` bytes: with stores past the caches if the array is larger than they are, which
- * spares reading what is overwritten. */
-#define FUTAD_STREAMED ((int64_t)1 << 24)
+/* A piece of an array that is larger than the caches: stores past them spare reading what is overwritten. */
 #if defined(__AVX512F__) && !defined(__clang__)
 #define FUTAD_STREAM(to, v) __builtin_ia32_movntpd512((double *)(to), v)
 #define FUTAD_STREAM_END() __builtin_ia32_sfence()
@@ -191,10 +189,10 @@ static __attribute__((noinline, unused)) void futad_copy_once(void *to, const vo
 #else
 #define FUTAD_STREAM_END() ((void)0)
 #endif
-static inline __attribute__((unused)) void futad_stream(void *to, const void *from, int64_t bytes, int64_t total) {
+static inline __attribute__((unused)) void futad_stream(void *to, const void *from, int64_t bytes) {
 #ifdef FUTAD_STREAM
   int64_t head = (int64_t)(-(uintptr_t)to % FUTAD_VECTOR);
-  if (total >= FUTAD_STREAMED && bytes >= head + FUTAD_VECTOR) {
+  if (bytes >= head + FUTAD_VECTOR) {
     char *t = to;
     const char *f = from;
     memcpy(t, f, (size_t)head);
@@ -204,7 +202,6 @@ static inline __attribute__((unused)) void futad_stream(void *to, const void *fr
     return;
   }
 #endif
-  (void)total;
   memcpy(to, from, (size_t)bytes);
 }
 

@@ -253,14 +253,12 @@ class Copy(Stmt):
 
 @dataclass(slots=True, eq=False)
 class Stream(Stmt):
-    """Copy `count` adjacent elements to an array, of which `total` are written in this way: past the caches if that
-    is much.  After the last, `StreamEnd`."""
+    """Copy `count` adjacent elements to an array, past the caches.  After the last, `StreamEnd`."""
 
     target: Written
     offset: Expr
     source: Read
     count: Expr
-    total: Expr
     elem: Prim
 
 

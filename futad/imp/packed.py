@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 LEGAL = Legality(
     "packed",
     "the right factor of products in a loop is packed once, before it",
-    worth="LSTM on one thread: 7% less time",
+    worth="a recurrent network 0.80 to 0.72 ms, its gradient 2.45 to 2.32: `benchmarks/without.py packed gru`",
 )
 OUTSIDE = LEGAL.condition("from outside", "before the loop there is no such factor")
 

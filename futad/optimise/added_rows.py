@@ -20,7 +20,8 @@ from futad.optimise.total import total
 LEGAL = Legality(
     "added-rows",
     "rows that are made for a histogram of sums are added where they are made",
-    worth="messages along the edges of a graph, of 16 numbers: 0.39 to 0.22 ms",
+    worth="a network on a graph 0.62 to 0.35 ms, its gradient 1.06 to 0.77: "
+    "`benchmarks/without.py added-rows graph_network`",
 )
 ADDS = LEGAL.condition("sums", "other operations add up")
 ADDED_ALONE = LEGAL.condition("added alone", "others read the rows, which are not there any more")

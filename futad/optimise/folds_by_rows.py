@@ -20,7 +20,8 @@ from futad.legality import Legality
 LEGAL = Legality(
     "folds-by-rows",
     "a fold of all elements of a matrix that maps make becomes a fold of folds of rows",
-    worth="a deconvolution's value 0.146 to 0.130 ms: `benchmarks/without.py folds-by-rows deconvolution`",
+    worth="no array of the elements: of an image of 1024 by 1024 a deconvolution's value 3.1 to 2.9 ms, its "
+    "gradient 7.6 to 6.8: `benchmarks/without.py folds-by-rows deconvolution --size 4`",
 )
 NEUTRAL = LEGAL.condition("neutral", "each row, and then all of them, begin with something that counts")
 SHORT = 8  # elements of a row that is not worth a fold

@@ -232,9 +232,9 @@ def test_checks_do_not_keep_a_loop_from_vector_lanes(backend: CBackend) -> None:
         backend.run("picked", [3, 5, np.ones(3), np.array([0, 1, -4, 7, 0])])
 
 
-@pytest.mark.parametrize("n", [1, 31, 32, 33, 1000, 300_000])
+@pytest.mark.parametrize("n", [1, 1000, 200_000, 200_001, 200_031])
 def test_rows_written_through_a_buffer(backend: CBackend, n: int) -> None:
-    """Whole and partial blocks; the last past the caches, and not where vectors would start."""
+    """Few rows as they come, whole and partial blocks past the caches, and not where vectors would start."""
     assert shape(backend, "table")[ir.Stream] == 1
     x = np.random.default_rng(n).standard_normal(n)
     _, ys = backend.run("table", [n, x])
@@ -252,6 +252,6 @@ def test_the_jacobian_of_bundle_adjustment() -> None:
     backend: Any = program.executor()
     counts = shape(backend, "jacobian")
     assert counts[ir.Ensure] == 3 and counts[ir.Copy] == 0 and counts[ir.Stack] == counts[ir.Stream] == 2
-    for name in ("objective", "jacobian"):
+    for name, lanes in (("objective", [8]), ("jacobian", [8, 8])):  # of many observations by way of buffers
         (f,) = [f for f in backend.module.functions if f.name == name]
-        assert [s.lanes for s in statements(f.body) if isinstance(s, ir.For) and s.lanes] == [8]
+        assert [s.lanes for s in statements(f.body) if isinstance(s, ir.For) and s.lanes] == lanes

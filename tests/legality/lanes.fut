@@ -81,7 +81,10 @@ entry fold_asked [n][m] (xs: [n][m]f64) (qs: [n]f64) (zs: [m]f64): ([m]f64, f64)
       in (a with [j] = t + b[j], u)
     in (a, p + (q + y))) (replicate m 0, 0) (zip xs qs)
 
--- Rows that are read, or written again, once they are computed.
+-- Rows that are read, or written again, once they are computed; more of them than the caches hold.
+-- ==
+-- entry: row_changed
+-- random input { [200000]f64 [200000]i64 }
 entry row_changed [n] (xs: [n]f64) (ks: [n]i64): [n][8]f64 =
   map2 (\x k ->
     let r = [f64.sin x, f64.cos x, f64.exp x, f64.tanh x, f64.sin (x + 1), f64.cos (x + 2), f64.exp (x * 2), x * 3]
@@ -91,6 +94,9 @@ entry row_read [n] (xs: [n]f64) (ks: [n]i64): ([n][8]f64, [n]f64) =
     let r = [f64.sin x, f64.cos x, f64.exp x, f64.tanh x, f64.sin (x + 1), f64.cos (x + 2), f64.exp (x * 2), x * 3]
     in (r, r[k & 7])) xs ks)
 -- A part of each row is written.
+-- ==
+-- entry: part_of_rows
+-- random input { [200000]f64 [200000][10]f64 }
 entry part_of_rows [n] (xs: [n]f64) (b: [n][10]f64): [n][10]f64 =
   let c = map (map (+ 1)) b
   in c with [0:n, 0:8] = map (\x ->

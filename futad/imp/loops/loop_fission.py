@@ -21,7 +21,7 @@ from futad.core.types import I64, Prim
 from futad.fires import by_number, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, add, num, sub
-from futad.imp.loops.vectorise import annotate, split_checks
+from futad.imp.loops.vectorise import annotate, with_checks_first
 from futad.imp.walk import loads_in, refs, statements
 from futad.legality import Legality
 
@@ -52,7 +52,7 @@ def fissioned(
         return None
     if not first.takes(before, first.declared):
         return refused("its first part, up to the last loop inside, changes more than scalars")
-    *checks, second = split_checks(replace(loop, body=after, map=True))
+    *checks, second = with_checks_first(replace(loop, body=after, map=True))
     annotate(second, reassociate)
     if not second.independent:
         return refused("its second part, after the last loop inside, does not run in vector lanes")

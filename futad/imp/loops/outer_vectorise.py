@@ -28,7 +28,8 @@ from futad.legality import Legality
 LEGAL = Legality(
     "outer-loop-vectorisation",
     "iterations of a map around loops that carry scalars, or reduce columns, run together, each in a lane",
-    worth="log-sum-exp of rows 8 times as fast, its gradient 6 times; an HMM's gradient 157 to 26 ms",
+    worth="a hidden Markov model 2.3 to 1.1 ms, its gradient 4.7 to 3.4: "
+    "`benchmarks/without.py 'no outer-loop-vectorisation' hmm`",
 )
 ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
 UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")

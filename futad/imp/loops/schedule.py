@@ -31,7 +31,7 @@ from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
-from futad.imp.loops.vectorise import accumulations, across, annotate, split_checks, split_inner_checks
+from futad.imp.loops.vectorise import accumulations, across, annotate, split_inner_checks, with_checks_first
 from futad.imp.loops.written_inside import written_inside
 from futad.imp.walk import parts, statements
 from futad.rewrite.choices import Choice, Nest
@@ -209,7 +209,7 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
         return refused("it is inside another nest, and has nests inside")
     if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
         return refused("loops inside are written out")
-    *checks, loop = split_checks(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
+    *checks, loop = with_checks_first(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
     found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None)
     if found is None:
         return None
@@ -246,7 +246,7 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
-    *checks, loop = split_checks(m.loop, m.asked("checks-first") is not None)
+    *checks, loop = with_checks_first(m.loop, m.asked("checks-first") is not None)
     done = then(loop) if checks else []
     if _some_lanes(done):
         return [*checks, *done]

@@ -166,7 +166,7 @@ def _adds_f64(fold: ir.For) -> bool:
     return True
 
 
-def split_checks(loop: ir.For, asked: bool = False, nested: bool = False) -> list[ir.For]:
+def with_checks_first(loop: ir.For, asked: bool = False, nested: bool = False) -> list[ir.For]:
     """A map's loop, after another one that makes its checks if these need little of it, or if it is `asked` for; see
     Note [Checks].  `nested`: there may be loops inside, without checks of their own."""
     body = loop.body
@@ -284,6 +284,6 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     return out
 
 
-__all__ = ["accumulations", "across", "annotate", "split_checks", "split_inner_checks"]
+__all__ = ["accumulations", "across", "annotate", "with_checks_first", "split_inner_checks"]
 
 
