@@ -228,7 +228,7 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return index_set_split(m.loop, m.name("s"), then)
+    return index_set_split(m.loop, m.name("s"), then, m.target.reassociates)
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
