@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+import futad
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
 from futad.source import compile_text
+from futad.target import target_of
 from futad.testing.build import c_backend
 from tests.support.agreement import agree
 
@@ -150,3 +153,22 @@ def test_random_places() -> None:
             x = rng.integers(-99, 99, n)
             for c in (0, 1, -1, n - 1, 3 * n, -97):
                 assert agree(core, backend, name, [n, c, x])
+
+
+def test_sums_of_intervals_that_are_not_in_lanes_are_taken_apart() -> None:
+    """Neighbours change places, so no interval is long: the sums that adjoints of `c` and `s` are have variables of the
+    loop's own."""
+    text = """
+def rotated [n] (c: f64) (s: f64) (x: [n]f64) : [n]f64 =
+  tabulate n (\\k -> if k >= n / 2 * 2 then x[k] else if k % 2 == 0 then c * x[k] - s * x[k + 1]
+                    else s * x[k - 1] + c * x[k])
+entry gradient [n] (a: f64) (x: [n]f64) : f64 =
+  vjp (\\a -> let y = rotated (f64.cos a) (f64.sin a) x
+             in f64.sum (map2 (*) (rotated (f64.sin a) (f64.cos a) y) (map f64.sin y))) a 1"""
+    made, want = futad.compile(text, backend="c"), futad.compile(text, backend="interp")
+    for n in (0, 1, 2, 31, 33, 100):
+        x = np.random.default_rng(n).normal(size=n)
+        assert made.gradient(0.3, x) == pytest.approx(want.gradient(0.3, x), rel=1e-12, abs=1e-13)
+    source = CBackend(compile_program(made._executable.core, target=target_of("c")), target=target_of("c")).source
+    sums = re.findall(r"^ *double (\w+)_s_\d+ = -?0\.0;$", source, re.M)
+    assert sums and all(re.search(rf"^ *{name} \+= {name}_s_\d+;$", source, re.M) for name in sums)

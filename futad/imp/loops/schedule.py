@@ -242,7 +242,7 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
         fired("guarded-reads")
         return line
 
-    return index_set_split(m.loop, m.name("s"), then, masked)
+    return index_set_split(m.loop, m.name("s"), then, masked, m.target.reassociates)
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
