@@ -38,6 +38,9 @@ struct futad_turn {
 /* How many members a loop is worth, of `most` that its work is for. */
 static inline int64_t futad_team_members(int64_t most, int64_t nests, int64_t work, struct futad_speed *speed) {
   if (FUTAD_LIKELY(most < 2)) return 1;
+#ifdef FUTAD_REPORTER
+  if (FUTAD_REPORTER) return 1; /* what lies between nests is reported once, in the thread that calls */
+#endif
   const int64_t n = FUTAD_GRAIN > 1 ? futad_expected(work, speed) / nests / FUTAD_TEAM_PART : most;
   return futad_together(n < most ? n : most, work, speed);
 }

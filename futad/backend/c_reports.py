@@ -25,6 +25,7 @@ RUNTIME = r"""
 
 typedef int64_t (*futad_reporter_t)(int64_t number, const void *data, const int64_t *words);
 static _Thread_local futad_reporter_t futad_reporter;
+#define FUTAD_REPORTER futad_reporter
 static volatile int64_t futad_last = -1; /* the last binding that agreed */
 
 static const int futad_signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};

@@ -18,7 +18,7 @@ from futad.backend import c_threads
 from futad.core.types import I64
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Ref, add, compare, mul, num, sub
-from futad.imp.walk import has_load, refs, statements, substitute
+from futad.imp.walk import has_load, parts, refs, statements, substitute
 from futad.legality import Legality
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def possible(em: CEmitter, loop: ir.For) -> Team | None:
     parallel = [s for s in statements([loop]) if isinstance(s, ir.Parallel)]
     if not parallel or not all(s.dynamic for s in parallel):
         return None
-    every = [*statements([loop])]
+    every = [s for s in statements([loop]) if not isinstance(s, ir.Report)]
     if len(every) > LONGEST or any(isinstance(s, ir.Invoke) and s.name in em.recursing for s in every):
         return None
     between = [*_between([loop])]
@@ -97,7 +97,8 @@ def _alike(s: ir.Stmt) -> bool:
     if isinstance(s, ir.Parallel):
         return True
     kinds = ir.Decl | ir.Assign | ir.Accumulate | ir.Pointer | ir.SetPointer | ir.Swap | ir.Check | ir.Threads
-    return isinstance(s, kinds | ir.Seq | ir.If | ir.For) and not has_load(s)
+    # Where there are reports there is one thread.
+    return isinstance(s, ir.Report) or (isinstance(s, kinds | ir.Seq | ir.If | ir.For) and not has_load(s))
 
 
 def _work(loop: ir.For, known: dict[str, Expr]) -> tuple[Expr, Expr] | None:
@@ -134,14 +135,19 @@ def emit(em: CEmitter, team: Team) -> None:
     name = f"futad_team_{em.number_of_regions}"
     em.number_of_regions += 1
     inside = c_threads.declarations([loop])
-    used = [n for n in dict.fromkeys(loop.mentions()) if n in em.declared and n not in inside]
+    mentioned = {*loop.mentions()}
+    used = [n for n in em.declared if n in mentioned and n not in inside]
     assigned = {n for s in statements([loop]) for n in s.assigns()}
     types = {n: em.declared[n] for n in used}
-    em.declarations += ["", f"struct {name} {{", "  struct futad_team team;", *[f"  {t}{n};" for n, t in types.items()]]
+    # What only reports need has lines of its own, without which the code is the one that runs unchecked.
+    needed = {n for s in statements([loop]) if not isinstance(s, ir.Report) for n in _own_names(s)}
+    fields = {n: n if n in needed else f"futad_reported_{n}" for n in used}
+    em.declarations += ["", f"struct {name} {{", "  struct futad_team team;"]
+    em.declarations += [f"  {t}{fields[n]};" for n, t in types.items()]
     # Who comes late reads what they were.
     em.declarations += [f"  {t}{n}_after;" for n, t in types.items() if n in assigned]
     em.declarations += ["};", f"static void {name}(void *job, struct futad_context *ctx, int64_t member);"]
-    em.regions += _function(em, loop, name, types, assigned)
+    em.regions += _function(em, loop, name, types, fields, assigned)
     em.line("{")
     em.depth += 1
     em.line("static struct futad_speed speed;")
@@ -153,7 +159,7 @@ def emit(em: CEmitter, team: Team) -> None:
     em.line("const int64_t members = futad_team_members(most, nests, work, &speed);")
     em.line(f"struct {name} region;")
     for n in used:
-        em.line(f"region.{n} = {n};")
+        em.line(f"region.{fields[n]} = {n};")
     em.line(f"futad_team_run(&region.team, {name}, ctx, most, members, nests, work, &speed);")
     for n in used:
         if n in assigned:
@@ -163,7 +169,14 @@ def emit(em: CEmitter, team: Team) -> None:
     em.line("}")
 
 
-def _function(em: CEmitter, loop: ir.For, name: str, types: Mapping[str, str], assigned: set[str]) -> list[str]:
+def _own_names(s: ir.Stmt) -> set[str]:
+    """The names that a statement has itself, not those nested in it."""
+    return {*s.names(), *[n for e in parts(s) for n in e.names()]}
+
+
+def _function(
+    em: CEmitter, loop: ir.For, name: str, types: Mapping[str, str], fields: Mapping[str, str], assigned: set[str]
+) -> list[str]:
     outer = em.lines, em.depth, em.label
     em.lines, em.depth, em.label, em.team = [], 1, "failed", True
     head = f"void {name}(void *job, struct futad_context *ctx, int64_t member)"
@@ -172,7 +185,7 @@ def _function(em: CEmitter, loop: ir.For, name: str, types: Mapping[str, str], a
     em.line("struct futad_team *const team = &region->team;")
     em.line("int64_t number = 0;")
     for n, t in types.items():
-        em.line(f"{t}{'' if n in assigned else 'const '}{n} = region->{n};")
+        em.line(f"{t}{'' if n in assigned else 'const '}{n} = region->{fields[n]};")
     em.plain_for(loop)
     if changed := [n for n in types if n in assigned]:
         em.line("if (!member) {")
