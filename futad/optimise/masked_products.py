@@ -187,7 +187,10 @@ class _Nest:
                 before.append(t)
                 own.discard(t.pat[0])
                 continue
+            bound = [v for v in t.pat if isinstance(v.type, AccType)]
             roots = {root[a] for a in accs if a in root}
+            if len(bound) != len(accs) or any(a not in root for a in accs):
+                return None  # a branch inside, say, which adds
             if not accs:
                 stay.append(t)
             elif isinstance(t.exp, ir.UpdateAcc) and not roots & by_product:
@@ -198,7 +201,7 @@ class _Nest:
                 maps.append((t, found))
             else:
                 return None
-            root.update(zip([v for v in t.pat if isinstance(v.type, AccType)], [root[a] for a in accs], strict=True))
+            root.update(zip(bound, [root[a] for a in accs], strict=True))
         ends = {a for k in accs_of if isinstance(a := taken.result[k], Var)}
         if not maps or len(by_product | directly.keys()) < len(accs_of) or not ends <= own:
             return None
