@@ -187,10 +187,10 @@ class _Nest:
                 before.append(t)
                 own.discard(t.pat[0])
                 continue
-            made = [v for v in t.pat if isinstance(v.type, AccType)]
-            if len(made) != len(accs) or not root.keys() >= set(accs):
-                return None  # scopes in it add
-            roots = {root[a] for a in accs}
+            bound = [v for v in t.pat if isinstance(v.type, AccType)]
+            roots = {root[a] for a in accs if a in root}
+            if len(bound) != len(accs) or any(a not in root for a in accs):
+                return None  # a branch inside, say, which adds
             if not accs:
                 stay.append(t)
             elif isinstance(t.exp, ir.UpdateAcc) and not roots & by_product:
@@ -201,7 +201,7 @@ class _Nest:
                 maps.append((t, found))
             else:
                 return None
-            root.update(zip(made, [root[a] for a in accs], strict=True))
+            root.update(zip(bound, [root[a] for a in accs], strict=True))
         ends = {a for k in accs_of if isinstance(a := taken.result[k], Var)}
         if not maps or len(by_product | directly.keys()) < len(accs_of) or not ends <= own:
             return None

@@ -34,13 +34,16 @@ PROGRAMS = {"causal": CAUSAL, "seen": SEEN, "biased": BIASED}
 
 def entries(name: str) -> str:
     result = PROGRAMS[name].split("): ")[1].split(" =")[0]
-    source = PROGRAMS[name] + """
+    source = (
+        PROGRAMS[name]
+        + """
 entry main [n][d] (q: [n][d]f64) (k: [n][d]f64) (v: [n][d]f64) = f q k v
 entry back [n][d] (q: [n][d]f64) (k: [n][d]f64) (v: [n][d]f64) (s: RESULT) =
   vjp (\\(q, k, v) -> f q k v) (q, k, v) s
 entry again [n][d] (q: [n][d]f64) (k: [n][d]f64) (v: [n][d]f64) (s: RESULT) =
   jvp (\\(q, k, v) -> vjp (\\(q, k, v) -> f q k v) (q, k, v) s) (q, k, v) (k, v, q)
 """
+    )
     return source.replace("RESULT", result)
 
 
@@ -94,3 +97,22 @@ def test_factors_that_are_not_finite(name: str, bad: float) -> None:
         args[which][i, j] = bad
         close(made.main(*args[:3]), expected.main(*args[:3]))
         close(made.back(*args), expected.back(*args))
+
+
+BRANCHES = """
+def f [n][t] (c: [n]f64) (source: [t]f64): f64 =
+  let (_, total) = loop (u, total) = (replicate n 1, 0) for k < t do
+    let u = tabulate n (\\i ->
+      if i == 0 || i == n - 1 then 0
+      else 2 * u[i] + c[i] * (u[i-1] - 2 * u[i] + u[i+1]) +
+        (if i == n / 2 then source[k] * f64.sum (map2 (*) u c) else 0))
+    in (u, total + f64.sum u)
+  in total
+entry back [n][t] (c: [n]f64) (source: [t]f64) = vjp (\\(c, source) -> f c source) (c, source) 1
+"""
+
+
+def test_branches_inside_of_branches_stay() -> None:
+    made, expected = (futad.compile(BRANCHES, backend=b) for b in ("c", "interp"))
+    args = np.linspace(0.1, 0.4, 9), np.arange(4.0)
+    close(made.back(*args), expected.back(*args))
