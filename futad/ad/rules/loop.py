@@ -369,7 +369,7 @@ def _reverse_for(
         if rounded and not s.widths and not grown and not second.chains:
             memory = _memory(s, before, stm)
             again = None if memory is not None else _again(s, stm, [kept[k] for k in rounded], kept)
-            _with_points(s, before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
+            _with_points(before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
             s.replace(emitted, before.stms)
             return {kept[k]: r for k, r in restores.items()}
         new = ir.Stm(pat, exp, emitted.attrs)
@@ -388,7 +388,7 @@ def _reverse_for(
 
 
 def _with_points(
-    s: Scope, b: Builder, emitted: ir.Stm, pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
+    b: Builder, emitted: ir.Stm, pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
     memory: tuple[Atom, Atom] | None, again: tuple[ir.For, list[int]] | None,
 ) -> None:  # fmt: skip
     """The forward sweep of a loop that is undone with round-off, with points of return."""
