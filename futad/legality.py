@@ -52,10 +52,11 @@ FOLDERS = ("core", "rewrite", "optimise", "ad", "accs", "imp", "flatten", "backe
 class Condition:
     """Something that must hold for a transformation's result to be right, and why."""
 
-    __slots__ = ("dropped", "legality", "module", "name", "refusals", "why")
+    __slots__ = ("dropped", "legality", "module", "name", "reason", "refusals", "why")
 
     def __init__(self, legality: Legality, name: str, why: str, module: str) -> None:
         self.legality, self.name, self.why, self.module = legality, name, why, module
+        self.reason = f"it has to be shown that '{name}', or else {why}"
         self.dropped = os.environ.get(VARIABLE) == str(self)
         self.refusals = 0
 
@@ -64,7 +65,7 @@ class Condition:
         if holds and not self.legality.off:
             return True
         self.refusals += 1
-        refused(f"it has to be shown that '{self.name}', or else {self.why}")
+        refused(self.reason)
         return self.dropped
 
     def __str__(self) -> str:

@@ -2,7 +2,8 @@
 
     source text ─ source.load_program ─▶ Program ─ compile_program ─▶ Program ─ backend ─▶ code
 
-A pass takes a program and the target, and returns a program.  Modules are imported when their pass first runs, so that
+A pass takes a program and the target, and returns a program.  The simplifier runs only if something has changed since
+it last did.  Modules are imported when their pass first runs, so that
 a command that needs few passes starts fast.
 """
 
@@ -15,6 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from futad import checks
+from futad.core import ir
 from futad.core.ir import Program, map_bodies
 from futad.deep import deep
 from futad.errors import Error, InternalError, UsageError
@@ -33,7 +35,9 @@ Option = Callable[[Target], Any]
 class Pass:
     """One pass: `run(program, target)` is the program after it.
 
-    It runs for targets of which `when` is true; with `after` only if the pass of that name has changed the program.
+    It runs for targets of which `when` is true; with `after` only if the pass of that name has changed the program;
+    and only for programs that have each of the constructs it `needs`: others it would not change.  One that `settles`
+    only runs if something has changed since the last one that does.
     `counts`: `run` also takes `stats`, where it counts how often each rule fired.  `users`: it is a strategy of a user,
     or runs rules of one, and is checked whenever it changed the program.
     """
@@ -44,6 +48,8 @@ class Pass:
     after: str = ""
     counts: bool = False
     users: bool = False
+    needs: tuple[type[ir.Exp], ...] = ()
+    settles: bool = False
 
 
 def _lazy(module: str, function: str, **options: Option) -> Run:
@@ -93,7 +99,7 @@ _FUSE = _lazy("futad.optimise.fusion", "fuse")
 
 
 def _simplify(name: str, when: Callable[[Target], bool] = lambda target: True, after: str = "") -> Pass:
-    return Pass(name, _SIMPLIFY, when, after, counts=True)
+    return Pass(name, _SIMPLIFY, when, after, counts=True, settles=True)
 
 
 def _fused_again(pass_name: str, when: Callable[[Target], bool]) -> list[Pass]:
@@ -121,53 +127,55 @@ PASSES: list[Pass] = [
     Pass("inline", _lazy("futad.optimise.inline", "inline")),
     _simplify("simplify-inlined"),
     Pass("customs-by-order", _lazy("futad.ad.orders", "customs_by_order")),
-    Pass("asserts", _lazy("futad.optimise.asserts", "bind_assertions")),
+    Pass("asserts", _lazy("futad.optimise.asserts", "bind_assertions"), needs=(ir.Assert,)),
     _simplify("simplify-asserts", after="asserts"),
     Pass("narrow", _lazy("futad.optimise.narrow", "narrow")),
     _simplify("simplify-narrow", after="narrow"),
-    Pass("compactions", _lazy("futad.optimise.compactions", "fold_compactions")),
+    Pass("compactions", _lazy("futad.optimise.compactions", "fold_compactions"), needs=(ir.Scan,)),
     _simplify("simplify-compactions", after="compactions"),
-    Pass("independent-loops", _lazy("futad.optimise.independent_loops", "independent_loops")),
+    Pass("independent-loops", _lazy("futad.optimise.independent_loops", "independent_loops"), needs=(ir.For,)),
     _simplify("simplify-independent-loops", after="independent-loops"),
     Pass("views", _lazy("futad.optimise.views", "hoist_views")),
     Pass("invert", _lazy("futad.ad.inverse.function", "expand_inverses")),
     _simplify("simplify-invert", after="invert"),
-    Pass("contractions", _lazy("futad.optimise.contractions", "contractions"), _c),
+    Pass("contractions", _lazy("futad.optimise.contractions", "contractions"), _c, needs=(ir.Map, ir.Reduce)),
     _simplify("simplify-contractions", _c, "contractions"),
-    Pass("loops-out", _lazy("futad.optimise.interchange", "loops_out"), _c),
+    Pass("loops-out", _lazy("futad.optimise.interchange", "loops_out"), _c, needs=(ir.For, ir.Map)),
     _simplify("simplify-loops-out", _c, "loops-out"),
     Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
     Pass("at-once", _lazy("futad.optimise.tasks", "at_once"), lambda target: target.pool and target.forks),
     _simplify("simplify-ad"),
     Pass("one-hot", _lazy("futad.rewrite.onehot", "one_hot_tangents"), counts=True),
+    Pass("masked-products", _lazy("futad.optimise.masked_products", "masked_products"), _c, needs=(ir.If,)),
     Pass("matmul", _lazy("futad.optimise.matmul", "matmul"), counts=True),
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
-    Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates")),
+    Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates"), needs=(ir.Update, ir.At)),
     _simplify("simplify-matmul"),
     Pass("remat", _lazy("futad.optimise.remat.iterations", "remat", target=_itself)),
+    Pass("forget-sweeps", _bodies("futad.core.sweeps", "unmarked")),
     _simplify("simplify-remat", after="remat"),
-    Pass("column-folds", _lazy("futad.optimise.column_folds", "column_folds"), _c),
+    Pass("column-folds", _lazy("futad.optimise.column_folds", "column_folds"), _c, needs=(ir.Rearrange,)),
     _simplify("simplify-column-folds", _c, "column-folds"),
-    Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products")),
-    Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few),
-    Pass("folds-by-rows", _lazy("futad.optimise.folds_by_rows", "folds_by_rows"), _c),
+    Pass("add-to-products", _lazy("futad.optimise.addto", "add_to_products"), needs=(ir.MatMul,)),
+    Pass("sink-into-loop", _lazy("futad.optimise.sink_into_loop", "sink_into_loop"), _few, needs=(ir.For, ir.MatMul)),
+    Pass("folds-by-rows", _lazy("futad.optimise.folds_by_rows", "folds_by_rows"), _c, needs=(ir.Reduce, ir.Reshape)),
     Pass("fuse", _FUSE, counts=True),
     _simplify("simplify-fused"),
-    Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c),
+    Pass("column-folds-fused", _lazy("futad.optimise.column_folds", "column_folds"), _c, needs=(ir.Rearrange,)),
     *_fused_again("column-folds-fused", _c),
-    Pass("shared-loops", _lazy("futad.optimise.shared_loops", "shared_loops")),
+    Pass("shared-loops", _lazy("futad.optimise.shared_loops", "shared_loops"), needs=(ir.Loop,)),
     _simplify("simplify-shared-loops"),
     Pass("hoist", _lazy("futad.optimise.hoist", "hoist"), counts=True),
     _simplify("simplify-hoisted"),
     # C
     Pass("hoist-elements", _lazy("futad.optimise.hoist_elements", "hoist_elements"), _c),
     _simplify("simplify-elements", _c, "hoist-elements"),
-    Pass("added-rows", _lazy("futad.optimise.added_rows", "added_rows"), _c),
-    Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True),
+    Pass("added-rows", _lazy("futad.optimise.added_rows", "added_rows"), _c, needs=(ir.Hist,)),
+    Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True, needs=(ir.WithAcc,)),
     *_fused_again("accs", _c),
-    Pass("gathers", _lazy("futad.accs.gathers", "gathers", target=_itself), _c),
+    Pass("gathers", _lazy("futad.accs.gathers", "gathers", target=_itself), _c, needs=(ir.WithAcc,)),
     *_fused_again("gathers", _c),
-    Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c),
+    Pass("hand-on", _lazy("futad.optimise.hand_on", "hand_on"), _c, needs=(ir.For,)),
     _simplify("simplify-hand-on", _c, "hand-on"),
     # devices
     Pass("without-traces", _bodies("futad.optimise.traces", "without_traces"), lambda target: not target.traces),
@@ -184,7 +192,7 @@ PASSES: list[Pass] = [
     Pass("fuse-remat-elements", _FUSE, _c, "remat-elements", counts=True),
     _simplify("tidy-remat-elements", _c, "remat-elements"),
     # C
-    Pass("concat-axes", _lazy("futad.optimise.concat_axes", "concat_axes"), _c),
+    Pass("concat-axes", _lazy("futad.optimise.concat_axes", "concat_axes"), _c, needs=(ir.Concat, ir.Rearrange)),
     _simplify("simplify-concat-axes", _c, "concat-axes"),
     Pass("eliminate-transposes", _lazy("futad.optimise.transpose_elimination", "eliminate_transposes"), _c),
     # devices
@@ -199,7 +207,7 @@ PASSES: list[Pass] = [
     Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place", joins=_c), _compiled),
     Pass("rounded", _lazy("futad.optimise.rounded", "rounded"), _compiled),
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
-    Pass("later-additions", _lazy("futad.optimise.later_additions", "later_additions"), _c),
+    Pass("later-additions", _lazy("futad.optimise.later_additions", "later_additions"), _c, needs=(ir.UpdateAcc,)),
     Pass("grids", _lazy("futad.flatten.grids", "decided", choices=lambda target: target.choices), _device),
 ]
 SHIPPED = list(PASSES)  # without those that others have added
@@ -208,12 +216,13 @@ COMMON = "simplify-hoisted"  # the last pass that all targets share
 
 @dataclass(slots=True)
 class PassRecord:
-    """One pass as it ran: seconds, statements in the program after it, and whether it changed the program."""
+    """One pass: seconds, statements in the program after it, whether it changed the program, and whether it ran."""
 
     name: str
     seconds: float
     statements: int
     changed: bool
+    ran: bool
 
 
 @dataclass(slots=True)
@@ -230,6 +239,11 @@ class Trace:
         """How often each rule applied, and 1 for each pass that changed the program; strategies by their text."""
         passes = {r.name: 1 for r in self.records if r.changed}
         return passes | (self.rules.hits if self.rules is not None else {})
+
+
+def _concerns(p: Pass, program: Program) -> bool:
+    """Whether the program has the constructs that the pass is about."""
+    return all(any(f.body.has(construct) for f in program.funs.values()) for construct in p.needs)
 
 
 def passes_of(target: Target) -> list[Pass]:
@@ -392,11 +406,15 @@ def compile_program(
     program than it was given (none changes its argument); a failure names the pass.  Raises UsageError for an unknown
     pass and one that does not run for the target, InternalError where a pass fails or makes what does not check.
     """
+    checking = check or checks.IR in checks.modes()
     changed: dict[str, bool] = {}
     seen: Checker | None = None
+    settled: Program | None = None  # as the simplifier left it
     for p in _chosen(passes, stop_after, target, schedule):
         before, seconds, start = program, 0.0, time.perf_counter()
-        if not p.after or changed.get(p.after, True):
+        again = p.settles and settled is not None and not _differ(settled, program)
+        ran = not again and (not p.after or changed.get(p.after, True)) and _concerns(p, program)
+        if ran:
             counting = {"stats": trace.rules} if p.counts and trace is not None else {}
             if trace is not None and trace.rules is not None:
                 trace.rules.within = p.name
@@ -411,12 +429,13 @@ def compile_program(
             seconds = time.perf_counter() - start
             if p.users and program is not before:
                 _check_users(p, program)
-            if seen is None or seen.program is not program:
-                with checks.also(*[checks.IR] if check else []):
+            if checking and (seen is None or seen.program is not program):
+                with checks.also(checks.IR):
                     seen = checks.checked(program, p.name, seen)
         changed[p.name] = _differ(before, program)
+        settled = program if p.settles else settled
         if trace is not None:
-            trace.records.append(PassRecord(p.name, seconds, count_statements(program), changed[p.name]))
+            trace.records.append(PassRecord(p.name, seconds, count_statements(program), changed[p.name], ran))
             if trace.after is not None:
                 trace.after(p.name, program)
     return program

@@ -10,7 +10,8 @@
  *
  * Where an axis of C lies side by side in one factor and is none of the other's, it runs in vector lanes: a tile of rows
  * of the other factor and vectors of this axis stays in registers while the sum is made, with the places of its terms in
- * a table, as in Dukhan, "The Indirect Convolution Algorithm" (2019).  Where a summed axis lies side by side in both,
+ * a table, as in Dukhan, "The Indirect Convolution Algorithm" (2019); where the other factor has one row (an image's
+ * filter), some neighbouring rows of C, which read the same places, are such a tile.  Where a summed axis lies side by side in both,
  * lanes are partial sums of a tile of dot products.  Else the factors' elements are gathered, one sum at a time.
  */
 #ifndef FUTAD_CONTRACT_H
@@ -23,6 +24,7 @@
 #define FUTAD_CONTRACT_STRETCH 4096 /* elements of a summed axis' lanes that are read for one tile at a time */
 #define FUTAD_CONTRACT_BLOCK 24    /* vectors of an axis in a piece of work */
 #define FUTAD_CONTRACT_ROWS 32     /* rows in a piece of work */
+#define FUTAD_CONTRACT_WINDOW 4    /* columns that read the same places */
 #define FUTAD_CONTRACT_PARTS 4     /* pieces a thread, where there are as many */
 
 /* A vector that is in a register from here on: compilers would load it again for each use. */
@@ -106,6 +108,15 @@ static __attribute__((unused)) bool futad_contract_planned(struct futad_contract
   return swap;
 }
 
+/* Whether neighbouring columns read the same places of the second factor, those of the outermost summed axis, and the
+ * same elements of the first one; `n`: the terms in a table, which are to be all. */
+static __attribute__((unused)) bool futad_contract_window(const struct futad_contract_plan *plan, int64_t n) {
+  const struct futad_walk *columns = &plan->columns, *sums = &plan->sums;
+  if (plan->rows.count > 1 || !columns->axes || !sums->axes || sums->count != n) return false;
+  const int64_t *step = columns->step[columns->axes - 1], by = sums->step[0][1];
+  return step[0] == 0 && step[1] != 0 && (by == step[1] || by == -step[1]);
+}
+
 #define FUTAD_GEMM_T double
 #define FUTAD_GEMM_S f64
 #define FUTAD_CONTRACT_I int64_t
@@ -120,4 +131,7 @@ static __attribute__((unused)) bool futad_contract_planned(struct futad_contract
 #undef FUTAD_GEMM_T
 #undef FUTAD_GEMM_S
 #undef FUTAD_CONTRACT_I
+
+#define FUTAD_OPEN_DONE(call) ((call), 0)
+#define FUTAD_OPEN_STOPS ((void)0)
 #endif

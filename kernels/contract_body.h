@@ -77,6 +77,64 @@ static FUTAD_GEMM_ONCE void F(tile)(int vectors, int64_t n, const T *A, const in
   }
 }
 
+/* A tile of neighbouring columns' vectors where a summed axis, the outermost, moves through B as these columns do, and A
+   is the same for all: of `groups` such places, each with `inner` terms, a vector is read once for all columns. */
+static inline __attribute__((always_inline)) void F(window)(const int vectors, const int64_t groups, const int64_t inner,
+                                                            const T *A, const T *B, const int64_t *kb,
+                                                            const int64_t step, const int64_t last, T *C,
+                                                            const int64_t rc) {
+  VEC sums[FUTAD_CONTRACT_WINDOW][2];
+#pragma GCC unroll 4
+  for (int i = 0; i < FUTAD_CONTRACT_WINDOW; i++)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) sums[i][v] = (VEC){0};
+#pragma GCC unroll 8
+  for (int64_t at = 0; at < groups + FUTAD_CONTRACT_WINDOW - 1; at++)
+    for (int64_t p = 0; p < inner; p++) {
+      const T *b = B + at * step + kb[p];
+      VEC x[2];
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v++) x[v] = *(const VEC *)(b + (v == vectors - 1 ? last : v * VL));
+#pragma GCC unroll 4
+      for (int i = 0; i < FUTAD_CONTRACT_WINDOW; i++) {
+        if ((uint64_t)(at - i) >= (uint64_t)groups) continue;
+        const T s = A[(at - i) * inner + p];
+#pragma GCC unroll 2
+        for (int v = 0; v < vectors; v++) sums[i][v] += s * x[v];
+      }
+    }
+#pragma GCC unroll 4
+  for (int i = 0; i < FUTAD_CONTRACT_WINDOW; i++)
+#pragma GCC unroll 2
+    for (int v = 0; v < vectors; v++) *(VEC *)(C + i * rc + (v == vectors - 1 ? last : v * VL)) = sums[i][v];
+}
+
+/* All lanes of neighbouring columns, if they are a window's; the terms then have all that is summed. */
+static FUTAD_GEMM_ONCE void F(windows)(const struct F(job) *job, int64_t column, const int64_t *ka, const int64_t *kb) {
+  struct futad_walk columns = job->plan.columns;
+  const struct futad_walk *sums = &job->plan.sums;
+  const int axis = columns.axes - 1;
+  const int64_t step = sums->step[0][1], lanes = job->plan.lanes;
+  const bool back = step != columns.step[axis][1]; /* then the last column comes first, for the order of the terms */
+  const int64_t rc = back ? -columns.step[axis][2] : columns.step[axis][2];
+  futad_walk_start(&columns, column + (back ? FUTAD_CONTRACT_WINDOW - 1 : 0));
+  const T *B = job->B + columns.place[1];
+  T *C = job->C + columns.place[2], A[FUTAD_CONTRACT_TERMS];
+  for (int64_t p = 0; p < sums->count; p++) A[p] = job->A[columns.place[0] + ka[p]];
+  const int64_t groups = sums->size[0], inner = sums->count / groups;
+  for (int64_t j = 0, vectors; j < lanes; j += vectors * VL) {
+    const int64_t rest = (lanes - j + VL - 1) / VL;
+    vectors = rest & 1 ? 1 : 2; /* see below */
+    const int64_t last = vectors < rest ? (vectors - 1) * VL : lanes - j - VL;
+    if (vectors == 2 && groups == 3) /* whose branches are decided when this is compiled */
+      F(window)(2, 3, inner, A, B + j, kb, step, last, C + j, rc);
+    else if (vectors == 2)
+      F(window)(2, groups, inner, A, B + j, kb, step, last, C + j, rc);
+    else
+      F(window)(1, groups, inner, A, B + j, kb, step, last, C + j, rc);
+  }
+}
+
 /* Fewer lanes than a vector has. */
 static FUTAD_GEMM_ONCE void F(narrow)(int64_t lanes, int64_t n, const T *A, const int64_t *ra, const int64_t *ka,
                                       const T *B, const int64_t *kb, T *C, const int64_t *rc, int64_t rows, bool add) {
@@ -96,7 +154,16 @@ static FUTAD_GEMM_ONCE void F(outers)(struct F(job) *job, int64_t from, int64_t 
   const int64_t lanes = job->plan.lanes, block = FUTAD_CONTRACT_BLOCK * VL, blocks = (lanes + block - 1) / block;
   const int64_t groups = (job->plan.rows.count + FUTAD_CONTRACT_ROWS - 1) / FUTAD_CONTRACT_ROWS;
   struct futad_walk rows = job->plan.rows, columns = job->plan.columns;
+  const bool windows = lanes >= VL && futad_contract_window(&job->plan, n);
   for (int64_t unit = from; unit < to; unit++) {
+    if (windows && unit % blocks == 0 && unit + FUTAD_CONTRACT_WINDOW * blocks <= to) {
+      const int64_t column = unit / blocks, size = columns.size[columns.axes - 1];
+      if (column % size + FUTAD_CONTRACT_WINDOW <= size) {
+        F(windows)(job, column, ka, kb);
+        unit += FUTAD_CONTRACT_WINDOW * blocks - 1;
+        continue;
+      }
+    }
     const int64_t group = unit % groups * FUTAD_CONTRACT_ROWS, start = unit / groups % blocks * block;
     const int64_t left = rows.count - group < FUTAD_CONTRACT_ROWS ? rows.count - group : FUTAD_CONTRACT_ROWS;
     const int64_t width = lanes - start < block ? lanes - start : block;

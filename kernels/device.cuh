@@ -163,6 +163,7 @@ FUTAD_INLINE futad_f16 operator+(futad_f16 x, futad_f16 y) { return futad_f16((f
 FUTAD_INLINE futad_f16 operator-(futad_f16 x, futad_f16 y) { return futad_f16((float)x - (float)y); }
 FUTAD_INLINE futad_f16 operator*(futad_f16 x, futad_f16 y) { return futad_f16((float)x * (float)y); }
 FUTAD_INLINE futad_f16 operator/(futad_f16 x, futad_f16 y) { return futad_f16((float)x / (float)y); }
+FUTAD_INLINE futad_f16 &operator+=(futad_f16 &x, futad_f16 y) { return x = x + y; }
 FUTAD_INLINE uint16_t futad_bits_f16(futad_f16 x) { return x.bits; }
 FUTAD_INLINE futad_f16 futad_from_bits_f16(uint16_t bits) {
   futad_f16 r;

@@ -98,4 +98,7 @@ FUTAD_PLAIN_GEMM(f64, double)
   }
 FUTAD_PLAIN_CONTRACT(f32, float)
 FUTAD_PLAIN_CONTRACT(f64, double)
+#define FUTAD_OPEN_DONE(call) (call)
+#define FUTAD_OPEN_STOPS \
+  if (FUTAD_TO_STOP()) return 1
 #endif

@@ -17,7 +17,8 @@
  * - A thread that wakes comes before work that has run for a while already, where Linux lets it (FUTAD_POOL_SLICE).
  * - A thread is kept off the processors of the others.  Linux wakes a thread where it ran last, so that two that have
  *   once met on a processor alternate there for as long as jobs are short: on machines with two processors always.
- * - Between the jobs of one call threads spin for a while (FUTAD_POOL_SPIN), after the call they sleep at once.
+ * - Between the jobs of one call threads spin for a while (FUTAD_POOL_SPIN), after the call for another one that may
+ *   follow (FUTAD_POOL_LINGER), but let others run meanwhile; then they sleep.
  * - Short jobs that several threads end later than one would, as happens where processors are shared with other
  *   programs, are left to one for a while (Note [Rests]).
  * - After a fork the child has a pool of its own.
@@ -29,6 +30,7 @@
 #define FUTAD_POOL_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,6 +46,7 @@
 
 #define FUTAD_POOL_MOST 64     /* threads, the caller included */
 #define FUTAD_POOL_SPIN 30000  /* nanoseconds that a thread waits for the next job of a call before it sleeps */
+#define FUTAD_POOL_LINGER 50000 /* and for the first job of the next call */
 #define FUTAD_POOL_SLICE 100000 /* nanoseconds of a time slice: who asks for short ones gets them sooner, not more time */
 #define FUTAD_POOL_CPUS 1024
 #define FUTAD_POOL_STACK ((size_t)8 << 20) /* bytes, as a program's own; some C libraries give threads much less */
@@ -163,6 +166,19 @@ static bool futad_pool_spin(const uint32_t *word, uint32_t value, const uint32_t
       if (!FUTAD_POOL_GET(*also)) return false;
       FUTAD_POOL_PAUSE();
     }
+  } while (futad_pool_clock() < end);
+  return false;
+}
+
+/* The same after a call, while nobody else wants the processor. */
+static bool futad_pool_linger(const uint32_t *word, uint32_t value) {
+  const int64_t end = futad_pool_clock() + FUTAD_POOL_LINGER;
+  do {
+    for (int i = 0; i < 32; i++) {
+      if (FUTAD_POOL_GET(*word) != value) return true;
+      FUTAD_POOL_PAUSE();
+    }
+    sched_yield();
   } while (futad_pool_clock() < end);
   return false;
 }
@@ -288,6 +304,7 @@ static void *futad_pool_worker_main(void *own) {
       continue;
     }
     if (FUTAD_POOL_GET(t->busy) && futad_pool_spin(&t->number, number, &t->busy)) continue;
+    if (!FUTAD_POOL_GET(t->busy) && futad_pool_linger(&t->number, number)) continue;
     __atomic_store_n(&m->cpu, futad_pool_cpu(), __ATOMIC_RELEASE);
     __atomic_add_fetch(&t->sleeping, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&t->number, __ATOMIC_SEQ_CST) == number) futad_pool_sleep(&t->number, number);
@@ -348,7 +365,7 @@ static __attribute__((unused)) bool futad_pool_pays(int64_t ns) {
     __atomic_store_n(&t->resting, resting - ns, __ATOMIC_RELAXED);
     return false;
   }
-  const bool spins = FUTAD_POOL_GET(t->busy) && FUTAD_POOL_GET(t->sleeping) < (uint32_t)FUTAD_POOL_GET(t->workers);
+  const bool spins = FUTAD_POOL_GET(t->sleeping) < (uint32_t)FUTAD_POOL_GET(t->workers);
   if (spins || ns >= 2 * FUTAD_POOL_WAKING) return true;
   const int64_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED) + ns;
   __atomic_store_n(&t->refused, refused < FUTAD_POOL_FOLLOWING ? refused : 0, __ATOMIC_RELAXED);

@@ -14,8 +14,8 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref
 from futad.imp.loops.facts import LoopFacts
 from futad.imp.units import unit_of
+from futad.imp.walk import loads_in, refs, rewritten, statements
 from futad.imp.walk import parts as expressions
-from futad.imp.walk import refs, rewritten, statements
 
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
@@ -198,9 +198,13 @@ class _Block:
 
     def lanes(self, part: list[ir.Stmt]) -> None:
         """A loop over the lanes."""
-        if len(part) == 1 and isinstance(part[0], ir.Store) and part[0].op is not None:
+        added = part[0] if len(part) == 1 and isinstance(part[0], ir.Store) and part[0].op is not None else None
+        if added is not None and self.differs(added.index):
+            self.lane_loop(part, apart=False)
+            return
+        if added is not None:
             # All lanes add to one place.
-            store = part[0]
+            store = added
             t = store.value.type
             self.em.line("{")
             self.em.depth += 1
@@ -240,7 +244,13 @@ class _Block:
         ]
         return [s for s in part if s not in alike], alike
 
-    def lane_loop(self, part: list[ir.Stmt]) -> None:
+    def differs(self, e: Expr) -> bool:
+        """Whether an expression is another one in each lane."""
+        own = {self.var, *self.arrays, *self.again}
+        return bool(refs(e) & own) or any(x.pointer in self.s.arrays for x in loads_in(e))
+
+    def lane_loop(self, part: list[ir.Stmt], apart: bool = True) -> None:
+        """`apart`: no two lanes write to one place."""
         made = {s.name for s in part if isinstance(s, ir.Decl)}
         used = _mentioned(part)
         changed = {s.name for s in part if isinstance(s, (ir.Assign, ir.Accumulate))}
@@ -261,7 +271,7 @@ class _Block:
             if name in made or name in changed:
                 body.append(ir.Store(f"lanes_{name}", LANE, Ref(name, t)))
         partials = LoopFacts(LANE.name, part, self.arrays).partials()
-        self.em.for_(ir.For(LANE.name, self.used, body, independent=True, partials=partials))
+        self.em.for_(ir.For(LANE.name, self.used, body, independent=apart, partials=partials))
 
 
 def _mentioned(body: Sequence[ir.Stmt]) -> set[str]:

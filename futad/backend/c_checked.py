@@ -79,6 +79,7 @@ class CheckedEmitter(CEmitter):
     """C for checked execution."""
 
     records_header = "check_records.h"
+    teams = False  # races are looked for in each nest
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__(module, multicore, grain)
@@ -221,7 +222,10 @@ class CheckedEmitter(CEmitter):
         self.mark(pointer, offset, (m, n), strides, s.elem, s.by)
 
     def contract(self, s: Contract) -> None:
-        for pointer, offset, strides in (s.a, s.b):
+        for (pointer, offset, strides), whole in zip((s.a, s.b), s.whole, strict=True):
+            if whole is not None:
+                self.examine(pointer, *whole, s.elem, s.by)
+                continue
             moving = [(n, step) for n, step in zip(s.sizes, strides, strict=True) if step != ir.ZERO]
             empty = [n for n, step in zip(s.sizes, strides, strict=True) if step == ir.ZERO]
             sizes = [n for n, _ in moving]

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from futad.backend import c_blocks, c_counts, c_lanes, c_reports, c_row_additions, c_sums, c_tails, c_tasks, c_threads
+from futad.backend import (
+    c_blocks,
+    c_counts,
+    c_lanes,
+    c_reports,
+    c_row_additions,
+    c_sums,
+    c_tails,
+    c_tasks,
+    c_teams,
+    c_threads,
+)  # fmt: skip
 from futad.backend.c_calls import calls_first
 from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
@@ -24,12 +35,24 @@ from futad.imp.walk import loads_in, parts, statements
 FAR = 16  # elements that GCC may step over in vectors
 
 
+# Iterations that are run again are to give the bits that they gave the first time, and each budget the same derivative.
+# Which of the two products of a b + c d a compiler contracts with the sum hangs on the code around.
+UNCONTRACTED = (
+    "#if defined(__GNUC__) && !defined(__clang__)",
+    '#pragma GCC optimize("fp-contract=off")',
+    "#else",
+    "#pragma STDC FP_CONTRACT OFF",
+    "#endif",
+)
+
+
 class CEmitter(Emitter):
     """C for one or several threads."""
 
     reports: Reports | None = None  # of what is bound
     stops = False  # see `Target.stops`
     records_header = "records.h"
+    teams = True  # see `c_teams`
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
@@ -47,7 +70,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Measure] = self.measure
         self.handlers[Fork] = lambda s: c_tasks.emit(self, s)
         self.handlers[Own] = lambda s: c_tasks.own(self, s)
-        self.handlers[ir.Parallel] = lambda s: c_threads.emit(self, s)
+        self.handlers[ir.Parallel] = lambda s: (c_teams.emit_nest if self.team else c_threads.emit)(self, s)
         self.handlers[records.Keep] = self.keep
         self.handlers[records.Field] = self.field
         self.handlers[records.Release] = lambda s: self.line(f"futad_give_back(ctx, {self.expr(s.record)});")
@@ -68,6 +91,7 @@ class CEmitter(Emitter):
         self.home = "ctx->slots"  # where the slots are
         self.number_of_tasks = 0
         self.forks = False
+        self.team = False  # in the function of a team
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
@@ -106,6 +130,8 @@ class CEmitter(Emitter):
             self.line('#include "transpose.h"')
         if Contract in kinds:
             self.line('#include "contract.h"')
+            if any(s.ranges for f in self.module.functions for s in statements(f.body) if isinstance(s, Contract)):
+                self.line('#include "contract_open.h"')
         if ir.Trace in kinds:
             self.line('#include "values_text.h"')
         if measures:
@@ -113,11 +139,15 @@ class CEmitter(Emitter):
         if self.reports is not None:
             self.lines += c_reports.runtime(self.reports)
         functions = len(self.lines)
+        if any(("way", "rerun") in site.facts for site in self.module.sites):
+            self.lines += UNCONTRACTED
         self.lines += [f"{self.head(f)};" for f in self.module.functions if f.recursive is not None]
         for f in self.module.functions:
             self.function(f)
         if any(x in line for line in self.lines for x in ("futad_wide_f", "futad_quarter_f", "futad_count(")):
             self.lines.insert(functions, '#include "sums.h"')
+        if any("struct futad_team team;" in line for line in self.lines):
+            self.lines.insert(functions, '#include "team.h"')
         if any("futad_exp_f" in line for line in self.lines):
             self.lines.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
         if any("futad_tanh_f64" in line for line in self.lines):
@@ -343,7 +373,13 @@ class CEmitter(Emitter):
         args = [str(len(s.sizes)), self.numbers(s.sizes), str(s.outs)]
         for pointer, offset, strides in (s.a, s.b, s.c):
             args += [self.address(pointer, offset), self.numbers(strides)]
-        call = f"futad_contract_{s.elem.name}({', '.join(args)}, {str(s.parallel).lower()})"
+        args.append(str(s.parallel).lower())
+        name = "contract"
+        if s.ranges:
+            name = "contract_open"
+            sizes, starts, steps = zip(*s.ranges, strict=True)
+            args += [str(len(sizes)), *map(self.numbers, (sizes, starts, [n for row in steps for n in row]))]
+        call = f"futad_{name}_{s.elem.name}({', '.join(args)})"
         self.line(f"FUTAD_UNLESS_STOPPED({call}, {self.label});" if self.stops else f"{call};")
 
     def numbers(self, exprs: Sequence[Expr]) -> str:
@@ -366,7 +402,9 @@ class CEmitter(Emitter):
         super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
 
     def for_(self, s: ir.For) -> None:
-        if c_tails.possible(s):
+        if (team := c_teams.possible(self, s)) is not None:
+            c_teams.emit(self, team)
+        elif c_tails.possible(s):
             c_tails.emit(self, s)
         elif c_sums.possible(s):
             c_sums.LEGAL.fired()
@@ -430,6 +468,8 @@ class CEmitter(Emitter):
 
     def threads(self, s: ir.Threads) -> None:
         self.works[s.name] = self.expr(s.work)
+        if self.team:
+            return
         args = ", ".join(self.expr(e) for e in (s.steps, s.work, s.extra))
         self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")
 

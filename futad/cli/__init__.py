@@ -5,6 +5,7 @@ Modules are imported only when their subcommand runs, so that `futad --help` is 
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit status and prints errors on stderr."""
     args = list(sys.argv[1:] if argv is None else argv)
     _replace_closed()
+    _replace_careless()
     try:
         status = _dispatch(args)
         sys.stdout.flush()
@@ -59,7 +61,37 @@ def _output_failed(e: OSError) -> int:
 
 def _drop_output() -> None:
     """What is still to be written goes nowhere: Python would complain again when it flushes."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _to_nowhere(sys.stdout.fileno())
+
+
+def _to_nowhere(number: int) -> None:
+    opened = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(opened, number)
+    os.close(opened)
+
+
+class _Messages(io.TextIOWrapper):
+    """Messages: where they cannot be written all else goes on as if they were."""
+
+    def write(self, text: str) -> int:
+        try:
+            return super().write(text)
+        except OSError:
+            _to_nowhere(self.fileno())
+            return len(text)
+
+
+def _replace_careless() -> None:
+    """Python's standard files, where they are still those that it began with.  With PYTHONUNBUFFERED it would take no
+    notice if a disk has room for a part of the output alone; and it would fail for a message that nobody can read."""
+    out, messages = sys.__stdout__, sys.__stderr__
+    if out is not None and sys.stdout is out and isinstance(out.buffer, io.RawIOBase):
+        whole = open(out.fileno(), "w", encoding=out.encoding, errors=out.errors, closefd=False)
+        whole.reconfigure(line_buffering=True)
+        sys.stdout = whole
+    if messages is not None and sys.stderr is messages:
+        raw = io.FileIO(messages.fileno(), "w", closefd=False)
+        sys.stderr = _Messages(io.BufferedWriter(raw), messages.encoding, messages.errors, line_buffering=True)
 
 
 def _replace_closed() -> None:

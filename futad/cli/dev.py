@@ -197,7 +197,9 @@ def _list(target: Target) -> int:
     from futad.pipeline import passes_of
 
     for p in passes_of(target):
-        print(f"{p.name:<24} if {p.after} changes the program" if p.after else p.name)
+        where = [f"if {p.after} changes the program"] if p.after else []
+        where += [f"for programs with {' and '.join(c.__name__ for c in p.needs)}"] if p.needs else []
+        print(f"{p.name:<24} {', '.join(where)}".rstrip())
     return 0
 
 

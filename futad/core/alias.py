@@ -150,14 +150,36 @@ class Aliases:
 
     def scope(self, lam: ir.Lambda) -> None:
         """Add what the statements of a scope say, and of those in it."""
-        for stm in ir.statements(lam.stms):
-            e = stm.exp
-            if e.inert:
-                continue
-            # A callee may overwrite an argument that its type calls unique.
-            self.consume(e.args if type(e) is ir.Call else e.consumes())
-            for v, a in flows(stm):
-                self.join(v, a)
+        for stm in lam.stms:
+            if not stm.exp.inert:
+                consumed, pairs = _memory(stm)
+                for v, a in pairs:
+                    self.join(v, a)
+                self.consume(consumed)
+
+
+def _memory(stm: ir.Stm) -> tuple[list[Var], list[tuple[Var, Var]]]:
+    """The arrays that a statement may overwrite, and its `flows` between arrays; those of its scopes with them."""
+    if stm._flows is None:
+        e = stm.exp
+        # A callee may overwrite an argument that its type calls unique.
+        taken = e.args if type(e) is ir.Call else e.consumes()
+        consumed = [a for a in taken if type(a) is Var and type(a.type) is not Prim]
+        pairs = [
+            (v, a)
+            for v, a in flows(stm)
+            if type(v) is Var and type(a) is Var and type(v.type) is not Prim and type(a.type) is not Prim
+        ]
+        if e.scoped:
+            for lam in e.lambdas():
+                for inner in lam.stms:
+                    if not inner.exp.inert:
+                        more = _memory(inner)
+                        consumed += more[0]
+                        pairs += more[1]
+        stm._flows = consumed, pairs
+    flows_: tuple[list[Var], list[tuple[Var, Var]]] = stm._flows
+    return flows_
 
 
 def aliases(lam: ir.Lambda, exposed: Iterable[Atom] = ()) -> Aliases:

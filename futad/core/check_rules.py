@@ -154,6 +154,9 @@ def _contraction(c: Checker, e: ir.Contraction, s: ir.Stm) -> Existential:
             fail(f"no place in {f.array!r} of type {f.array.type!r}")
         for a in f.start:
             c.is_a("start", a, I64)
+        for steps in f.steps:
+            for a in steps:
+                c.is_a("step", a, I64)
     return None
 
 

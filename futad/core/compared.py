@@ -37,7 +37,8 @@ class Compared:
         self.chosen: set[Var] = set()
         self.varies: set[Var] = set()  # of which the bits depend on where they are computed
         self.comparisons: list[tuple[Var, Var]] = []
-        self._scope(lam)
+        if any(map(_compares, ir.statements(lam.stms))):
+            self._scope(lam)
 
     @cached_property
     def values(self) -> set[Var]:
@@ -119,8 +120,8 @@ class Compared:
             self.chosen.add(v)
         if op not in EXACT and _float(v.type) and not op.startswith(("to_", "from_bits", "bits_")):
             self.varies.add(v)
-        if op in COMPARISONS and type(args[0]) is Var and type(args[1]) is Var and _float(args[0].type):
-            self.comparisons.append((args[0], args[1]))
+        if _compares(s):
+            self.comparisons.append((args[0], args[1]))  # type: ignore[arg-type]  # variables, as it was asked
 
     def _screma(self, s: Stm, e: ir.Screma) -> None:
         lam = e.mapper
@@ -154,6 +155,14 @@ class Compared:
         for v in pat:
             if _float(v.type):
                 self.of[v] += [a for a in atoms if type(a) is Var and _float(a.type)]
+
+
+def _compares(s: Stm) -> bool:
+    """Whether two floats are compared, neither of them a constant."""
+    e = s.exp
+    if type(e) is not ir.Op or e.op not in COMPARISONS:
+        return False
+    return type(e.args[0]) is Var and type(e.args[1]) is Var and _float(e.args[0].type)
 
 
 def _is_product(s: Stm) -> bool:

@@ -241,6 +241,7 @@ class Lambda:
     stms: tuple[Stm, ...]
     result: Atoms
     _free: dict[Var, None] | None = field(default=None, repr=False)
+    _inside: frozenset[type[Exp]] | None = field(default=None, init=False, repr=False)
 
     def free(self) -> dict[Var, None]:
         """The variables used but not bound inside, in order of first use (sizes in types included)."""
@@ -248,9 +249,20 @@ class Lambda:
             self._free = _free_of(self.params, self.stms, self.result)
         return self._free
 
+    def inside(self) -> frozenset[type[Exp]]:
+        """The classes of the expressions in the scope, and in those inside it."""
+        if self._inside is None:
+            found: set[type[Exp]] = {type(s.exp) for s in self.stms}
+            if any(c.scoped for c in found):
+                for s in self.stms:
+                    if s.exp.scoped:
+                        found.update(*[lam.inside() for lam in s.exp.lambdas()])
+            self._inside = frozenset(found)
+        return self._inside
+
     def has(self, *classes: type[Exp]) -> bool:
         """Whether a statement of the scope, or of those inside it, has an expression of one of the classes."""
-        return any(isinstance(s.exp, classes) for s in statements(self.stms))
+        return any(issubclass(c, classes) for c in self.inside())
 
     def __repr__(self) -> str:
         return shown(self)
@@ -266,6 +278,8 @@ class Stm:
     attrs: tuple[Any, ...] = ()
     grid: Grid | None = None
     _free: dict[Var, None] | None = field(default=None, init=False, repr=False)
+    _flows: Any = field(default=None, init=False, repr=False)  # of `alias.Aliases`
+    settled: object = field(default=None, init=False, repr=False)  # under which rules it is as the simplifier left it
 
     def __repr__(self) -> str:
         return shown(self)
@@ -319,8 +333,9 @@ def statements(stms: Iterable[Stm]) -> Iterator[Stm]:
     while todo:
         stm = todo.pop()
         yield stm
-        for lam in reversed(stm.exp.lambdas()):
-            todo += reversed(lam.stms)
+        if stm.exp.scoped:
+            for lam in reversed(stm.exp.lambdas()):
+                todo += reversed(lam.stms)
 
 
 def stm_free(stm: Stm) -> dict[Var, None]:

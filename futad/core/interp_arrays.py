@@ -341,18 +341,25 @@ def _contraction(m: Interpreter, e: ir.Contraction, stm: ir.Stm, sc: Scope) -> V
     if not math.prod(sizes):
         return (np.zeros(batch + outs, arrays[0].dtype),)
     terms: list[np.ndarray] = []
+    there = np.full(sizes, True)
     for f, v in zip(e.factors, arrays, strict=True):
         index = [np.full(sizes, m.size(start, sc)) for start in f.start]
         for d, steps in enumerate(f.steps):
             for step, along in zip(steps, np.indices(sizes, sparse=True), strict=True):
-                index[d] += step * along
-        if any(i.min() < 0 or i.max() >= n for i, n in zip(index, v.shape[depth:], strict=True)):
-            raise InternalError("a contraction reads out of range")
+                index[d] += m.size(step, sc) * along
+        for d, n in enumerate(v.shape[depth:]):
+            within = (index[d] >= 0) & (index[d] < n)
+            if not f.open and not within.all():
+                raise InternalError("a contraction reads out of range")
+            there &= within
+            index[d] = np.where(within, index[d], 0)
+        if not v.size:
+            return (np.zeros(batch + outs, v.dtype),)
         at: tuple[Any, ...] = (..., *index)
         terms.append(v[at] if index else v[(..., *(None,) * len(sizes))])
     axes = tuple(range(depth + e.outs, depth + len(sizes)))
     with np.errstate(all="ignore"):
-        product = np.broadcast_to(terms[0] * terms[1], batch + sizes)
+        product = np.broadcast_to(np.where(there, terms[0] * terms[1], 0), batch + sizes).astype(arrays[0].dtype)
         out = np.add.reduce(product, axis=axes, dtype=product.dtype)
         return (m.total("add", out, lambda: np.abs(product).sum(axis=axes), summed),)
 

@@ -547,9 +547,8 @@ def map_bodies(program: Program, f: Callable[[Lambda], Lambda]) -> Program:
 
 def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:
     """The statement with its nested scopes rewritten; the same object if each is returned as it was."""
-    old = s.exp.lambdas()
-    new = [f(lam) for lam in old]
-    if all(a is b for a, b in zip(old, new, strict=True)):
+    new = [f(lam) for lam in s.exp.lambdas()] if s.exp.scoped else []
+    if not new or all(a is b for a, b in zip(s.exp.lambdas(), new, strict=True)):
         return s
     it = iter(new)
     return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: next(it)), s.attrs)

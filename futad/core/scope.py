@@ -11,11 +11,11 @@ from futad.core.types import Atom, Var
 
 def uses_in(stms: Sequence[ir.Stm], result: Sequence[Atom] = ()) -> Counter[Atom]:
     """How many of the statements use each variable, and how many of the results are it."""
-    out: Counter[Atom] = Counter()
+    used: list[Atom] = []
     for s in stms:
-        out.update(ir.stm_free(s).keys())
-    out.update([a for a in result if isinstance(a, Var)])
-    return out
+        used += ir.stm_free(s)
+    used += [a for a in result if type(a) is Var]
+    return Counter(used)
 
 
 __all__ = ["uses_in"]

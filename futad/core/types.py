@@ -104,18 +104,19 @@ class Const:
     _table: dict[tuple[str, bytes], Const] = {}
 
     def __new__(cls, type: Prim, value: Any) -> Const:
-        with np.errstate(all="ignore"):
-            if type.is_integral or type is REC:
-                value = int(value) & ((1 << type.bits) - 1)
-                if type.kind == "int" and value >> (type.bits - 1):
-                    value -= 1 << type.bits
-                raw = str(value).encode()
-            elif type.is_float:
-                value = float(type.dtype.type(value))
-                raw = struct.pack("<d", value)
-            else:
-                value = bool(value)
-                raw = b"1" if value else b"0"
+        if type.kind == "int" or type.kind == "uint" or type is REC:
+            value = int(value) & ((1 << type.bits) - 1)
+            if type.kind == "int" and value >> (type.bits - 1):
+                value -= 1 << type.bits
+            raw = b"%d" % value
+        elif type.is_float:
+            if type is not F64 or value.__class__ is not float:
+                with np.errstate(all="ignore"):
+                    value = float(type.dtype.type(value))
+            raw = struct.pack("<d", value)
+        else:
+            value = bool(value)
+            raw = b"1" if value else b"0"
         key = (type.name, raw)
         found = cls._table.get(key)
         if found is None:
@@ -255,7 +256,12 @@ def row_type(t: Type, levels: int = 1) -> Type:
 
 def subst_type(t: Type, mapping: dict[Var, Atom]) -> Type:
     """`t` with the variables in its sizes replaced; the same object if none is."""
-    if isinstance(t, Prim) or not any(s in mapping for s in t.shape if isinstance(s, Var)):
+    if type(t) is Prim:
+        return t
+    for s in t.shape:
+        if s in mapping:
+            break
+    else:
         return t
     shape = tuple(mapping.get(s, s) if isinstance(s, Var) else s for s in t.shape)
     return type(t)(t.elem, shape)

@@ -265,7 +265,8 @@ def _by_columns(s: Stm, nest: Nest, d: Deciding) -> Version | None:
         return None
     count, size = Var("parts", I64), Var("part", I64)
     stms = segments.in_parts(rows, count, size, columns=True)
-    parts = frozenset([x for x in stms if isinstance(x.exp, ir.Map) and x.pat[0] not in s.pat])
+    own = set(s.pat)  # of none, where a map asserts something and no more
+    parts = frozenset([x for x in stms if isinstance(x.exp, ir.Map) and x.pat and own.isdisjoint(x.pat)])
     body = replace(d, cut_up=True, by_threads=parts).instead(stms, s, (count, size))
     return Version("columns", f"{LARGE} || {FEW_LONG}", body)
 

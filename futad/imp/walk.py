@@ -21,18 +21,22 @@ def blocks(body: list[Stmt]) -> Iterator[list[Stmt]]:
 
 def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
     """All statements, outer ones first."""
-    for s in body:
+    todo = list(body)[::-1]
+    while todo:
+        s = todo.pop()
         yield s
-        for inner in s.bodies():
-            yield from statements(inner)
+        if bodies := s.bodies():
+            for inner in reversed(bodies):
+                todo += reversed(inner)
 
 
 def parts(x: Node) -> Iterator[Expr]:
     """An expression and all inside it, outer ones first; of a statement those of the expressions that it evaluates."""
-    if isinstance(x, Expr):
-        yield x
-    for e in x.exprs():
-        yield from parts(e)
+    todo = [x] if isinstance(x, Expr) else x.exprs()[::-1]
+    while todo:
+        e = todo.pop()
+        yield e
+        todo += reversed(e.exprs())
 
 
 def loads_in(x: Node) -> Iterator[ir.Load]:

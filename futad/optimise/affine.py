@@ -9,25 +9,33 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.nest import Nest, Read
 from futad.core.node import Range
+from futad.core.operator import may_fail
 from futad.core.types import I64, ONE, ZERO, Atom, Const, Var, i64
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """`steps` times the axes (pairs, by axis), `rest` (the same, of integers from outside the nest), and a number."""
+    """`steps` times the axes (pairs, by axis), `rest` (the same, of integers from outside the nest), and a number;
+    `scaled`: axes times such integers, with a number each (dilations that are not known)."""
 
     steps: tuple[tuple[int, int], ...] = ()
     rest: tuple[tuple[Var, int], ...] = ()
     number: int = 0
+    scaled: tuple[tuple[tuple[int, Var], int], ...] = ()
 
     @property
     def axes(self) -> list[int]:
         """The axes in it."""
-        return [k for k, _ in self.steps]
+        return sorted({k for k, _ in self.steps} | {k for (k, _), _ in self.scaled})
 
-    def step(self, axis: int) -> int:
-        """How it moves with an axis."""
-        return dict(self.steps).get(axis, 0)
+    def step(self, axis: int) -> int | None:
+        """How it moves with an axis; None if that is not known."""
+        return None if any(k == axis for (k, _), _ in self.scaled) else dict(self.steps).get(axis, 0)
+
+    def stride(self, b: Builder, axis: int) -> Atom:
+        """The same as an atom."""
+        rest = tuple([(v, n) for (k, v), n in self.scaled if k == axis])
+        return Form((), rest, dict(self.steps).get(axis, 0)).start(b)
 
     def start(self, b: Builder) -> Atom:
         """Its value in the first iteration."""
@@ -38,30 +46,49 @@ class Form:
         return ZERO if isinstance(out, Const) and out.value == 0 else out
 
 
-def _sum(x: Form, y: Form, times: int = 1) -> Form:
-    steps, rest = dict(x.steps), dict(x.rest)
+def total(x: Form, y: Form, times: int = 1) -> Form:
+    """x + times y."""
+    steps, rest, scaled = dict(x.steps), dict(x.rest), dict(x.scaled)
     for k, n in y.steps:
         steps[k] = steps.get(k, 0) + times * n
     for v, n in y.rest:
         rest[v] = rest.get(v, 0) + times * n
+    for pair, n in y.scaled:
+        scaled[pair] = scaled.get(pair, 0) + times * n
     kept = tuple(sorted((k, n) for k, n in steps.items() if n))
-    return Form(kept, tuple([(v, n) for v, n in rest.items() if n]), x.number + times * y.number)
+    left = tuple([(v, n) for v, n in rest.items() if n])
+    return Form(kept, left, x.number + times * y.number, tuple([(p, n) for p, n in scaled.items() if n]))
 
 
 def _times(x: Form, n: int) -> Form:
-    return _sum(Form(), x, n)
+    return total(Form(), x, n)
+
+
+def _product(x: Form, y: Form) -> Form | None:
+    """x times a number or an integer from outside, which y is."""
+    if y.steps or y.scaled:
+        return None
+    if not y.rest:
+        return _times(x, y.number)
+    ((v, n), *more) = y.rest
+    if more or y.number or x.rest or x.scaled:
+        return None
+    return Form((), ((v, n * x.number),) if x.number else (), 0, tuple([((k, v), n * step) for k, step in x.steps]))
 
 
 @dataclass(slots=True)
 class Iterations:
     """The axes of a nest: their `sizes`, the parts of arrays that its parameters are (`reads`, by axis), and the
-    statements in it (`made`, by what they bind; all that is bound: `bound`).  `counters`: arrays 0, 1, ..."""
+    statements in it (`made`, by what they bind; all that is bound: `bound`).  `counters`: arrays 0, 1, ...  `outside`:
+    copies, to be put before the nest, of what forms need of its statements."""
 
     counters: set[Var]
     sizes: list[Atom] = field(default_factory=list)
     reads: dict[Var, Read] = field(default_factory=dict)
     made: dict[Var, ir.Stm] = field(default_factory=dict)
     bound: set[Var] = field(default_factory=set)
+    outside: list[ir.Stm] = field(default_factory=list)
+    copied: dict[Var, Var] = field(default_factory=dict)
 
     def enter(self, lam: ir.Lambda) -> None:
         """The statements of a scope."""
@@ -91,7 +118,12 @@ class Iterations:
         e = self.made[a].exp if a in self.made else None
         if isinstance(e, ir.Alias):
             return self.form(e.atom)
-        if not isinstance(e, ir.Op) or e.op not in ("add", "sub", "mul", "neg"):
+        if not isinstance(e, ir.Op):
+            return None
+        return self._operation(e) or (Form(rest=((self._outside(a), 1),)) if self._steady(a) else None)
+
+    def _operation(self, e: ir.Op) -> Form | None:
+        if e.op not in ("add", "sub", "mul", "neg"):
             return None
         forms = [self.form(x) for x in e.args]
         if any(f is None for f in forms):
@@ -101,21 +133,37 @@ class Iterations:
             return _times(x, -1)
         (y,) = more
         if e.op == "mul":
-            for p, q in ((x, y), (y, x)):
-                if not p.steps and not p.rest:
-                    return _times(q, p.number)
-            return None
-        return _sum(x, y, 1 if e.op == "add" else -1)
+            return _product(x, y) or _product(y, x)
+        return total(x, y, 1 if e.op == "add" else -1)
 
-    def place(self, a: Var) -> tuple[Var, list[Form]] | None:
-        """The array from outside and the place in it that a scalar is read at without a check; None if it is not."""
+    def _steady(self, a: Atom) -> bool:
+        """Whether a scalar is computed of what comes from outside of the nest, and cannot fail."""
+        if isinstance(a, Const) or a not in self.bound:
+            return True
+        e = self.made[a].exp if a in self.made and a not in self.reads else None
+        return isinstance(e, ir.Op) and not may_fail(e) and all(map(self._steady, e.args))
+
+    def _outside(self, a: Var) -> Var:
+        """Such a scalar before the nest."""
+        if a not in self.copied:
+            e = self.made[a].exp
+            there = {x: self._outside(x) for x in e.operands() if isinstance(x, Var) and x in self.bound}
+            new = e.rebuild(lambda x: there.get(x, x) if isinstance(x, Var) else x, lambda lam: lam)
+            self.copied[a] = Var(a.name, a.type, a.at)
+            self.outside.append(ir.Stm((self.copied[a],), new))
+        return self.copied[a]
+
+    def place(self, a: Var, checks: bool = False) -> tuple[Var, list[Form], bool] | None:
+        """The array from outside and the place in it that a scalar is read at without a check, or with `checks` if
+        there are any, and whether there is one; None if it is not."""
         read = self.reads.get(a)
         if read is not None:
-            return (read.array, _of(read, ())) if not read.rest else None
+            return (read.array, _of(read, ()), False) if not read.rest else None
         e = self.made[a].exp if a in self.made else None
-        if not isinstance(e, ir.At) or e.check is not None or not isinstance(e.array, Var):
+        if not isinstance(e, ir.At) or (e.check is not None and not checks) or not isinstance(e.array, Var):
             return None
-        return self.within(e)
+        place = self.within(e)
+        return None if place is None else (*place, e.check is not None)
 
     def within(self, e: ir.At) -> tuple[Var, list[Form]] | None:
         """The array from outside and the place in it that a full index is, checked or not."""
@@ -162,4 +210,4 @@ def extent(b: Builder, steps: Iterable[tuple[int, Atom]]) -> tuple[Atom, Atom]:
     return least, count
 
 
-__all__ = ["Form", "Iterations", "every_value", "extent"]
+__all__ = ["Form", "Iterations", "every_value", "extent", "total"]

@@ -19,17 +19,33 @@ matrix products of `matmul.py`, or folds.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.contraction import contraction
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.nest import nest_of
+from futad.core.nest import Nest, nest_of
 from futad.core.operator import scalar_op
-from futad.core.types import F32, F64, ONE, ZERO, Atom, Const, Prim, Var, zero
+from futad.core.types import (
+    BOOL,
+    F32,
+    F64,
+    ONE,
+    TRUE,
+    ZERO,
+    Atom,
+    Const,
+    Prim,
+    Var,
+    array_of,
+    i64,
+    shape_of,
+    zero,
+)
 from futad.legality import Legality
-from futad.optimise.affine import Form, Iterations
+from futad.optimise.affine import Form, Iterations, total
 from futad.optimise.tables import Table, table_of
 from futad.rewrite.dce import effects
 
@@ -41,8 +57,12 @@ LEGAL = Legality(
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in it")
 NO_EFFECT = LEGAL.condition("no effect in the nest", "places are read before the assertion that they are in range")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "sums of other iterations have other terms")
+LEFT_OUT = LEGAL.condition("left out where out of range", "terms that are left out for another reason are in the sum")
 
 MOST_AXES = 12  # the C code has room for 16
+MOST_DIMS = 16  # of both factors, where some are out of range: the C code has room for 32, derivatives have more
+WIDE = 1 << 30  # steps and numbers of iterations whose products are summed up without wrapping around
+FAR = 1 << 62
 FEWEST = 1 << 10  # products: fewer, if their number is known, are summed up in the time that a call takes
 
 
@@ -82,11 +102,13 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     b = Builder()
     sums: dict[Var, Var] = {}  # by the scalar that each is: all of them
     for t in body.stms:
+        if not _is_sum(t):
+            continue
         at = Iterations(counters, [e.width, *[m.width for m in nest.maps]], nest.reads())
         for lam in nest.lams:
             at.enter(lam)
-        factors = _factors(t, at)
-        made = _contraction(b, at, nest.depth, factors, t.pat[0]) if factors is not None else None
+        terms = _terms(t, at)
+        made = _contraction(b, at, s, nest, t.pat[0], terms) if terms is not None else None
         if made is not None:
             sums[t.pat[0]] = made
     if not sums or not NO_EFFECT(not effects((s,))):
@@ -102,13 +124,29 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
 # --- what is summed ----------------------------------------------------------------------------------------
 
 
-def _factors(s: Stm, at: Iterations) -> tuple[Atom, Atom] | None:
-    """The factors of the products that a scalar is the sum of; adds the axes that are summed over to `at`."""
+def _is_sum(s: Stm) -> bool:
+    """Whether a scalar is the sum of an array of floats."""
     e = s.exp
-    if not isinstance(e, ir.Reduce) or len(e.arrays) != 1 or not isinstance(s.pat[0].type, Prim):
+    if not isinstance(e, ir.Reduce) or len(e.arrays) != 1 or s.pat[0].type not in (F32, F64):
+        return False
+    return scalar_op(e.lam) == "add"
+
+
+@dataclass(frozen=True, slots=True)
+class _Terms:
+    """Products of these factors; there is one where all of `within` are at least 0."""
+
+    factors: tuple[Atom, Atom]
+    within: list[Form]
+
+
+def _terms(s: Stm, at: Iterations) -> _Terms | None:
+    """The products that a scalar is the sum of; adds the axes that are summed over to `at`."""
+    e = s.exp
+    if not _is_sum(s) or not isinstance(e, ir.Reduce):
         return None
     elem = s.pat[0].type
-    if elem not in (F32, F64) or scalar_op(e.lam) != "add" or not FROM_ZERO(e.neutral == (zero(elem),)):
+    if not isinstance(elem, Prim) or not FROM_ZERO(e.neutral == (zero(elem),)):
         return None
     value: Atom = e.arrays[0]
     while not isinstance(value.type, Prim):
@@ -124,55 +162,192 @@ def _factors(s: Stm, at: Iterations) -> tuple[Atom, Atom] | None:
         at.inside(m)
         value = m.lam.result[made.pat.index(value)]
     made = at.made.get(value) if isinstance(value, Var) else None
+    within: list[Form] = []
+    while made is not None and isinstance(made.exp, ir.If) and isinstance(value, Var):
+        taken = _taken(made, value, at)
+        if taken is None:
+            return None
+        value, more = taken
+        within += more
+        made = at.made.get(value) if isinstance(value, Var) else None
     if made is None:
         return None
     if isinstance(made.exp, ir.Op) and made.exp.op == "mul":
         x, y = made.exp.args
-        return x, y
-    return _factors(made, at)
+        return _Terms((x, y), within)
+    inner = _terms(made, at)
+    return None if inner is None else _Terms(inner.factors, [*within, *inner.within])
 
 
-def _contraction(b: Builder, at: Iterations, outs: int, factors: tuple[Atom, Atom], total: Var) -> Var | None:
-    """The sums, for all iterations of the first `outs` axes; None if they are no contraction, or if it does not pay."""
+def _taken(s: Stm, value: Var, at: Iterations) -> tuple[Atom, list[Form]] | None:
+    """What a scalar is in the branch of an `If` that is not zero, and when it is taken."""
+    e = s.exp
+    assert isinstance(e, ir.If)
+    k = s.pat.index(value)
+    for lam, other, when in ((e.then, e.orelse, True), (e.orelse, e.then, False)):
+        if isinstance(value.type, Prim) and other.result[k] is zero(value.type):
+            at.enter(lam)
+            within = _conditions(at, e.cond, when)
+            return None if within is None else (lam.result[k], within)
+    return None
+
+
+def _conditions(at: Iterations, a: Atom, value: bool) -> list[Form] | None:
+    """Sums of iterations that are at least 0 just where a bool has this value; None if there are no such."""
+    made = at.made.get(a) if isinstance(a, Var) else None
+    e = made.exp if made is not None else None
+    match e:
+        case ir.Alias(b):
+            return _conditions(at, b, value)
+        case ir.Op("not", (b,)):
+            return _conditions(at, b, not value)
+        case ir.Op("lt" | "le" as op, args):
+            x, y = [at.form(b) for b in args]
+            if x is None or y is None:
+                return None
+            least, most = (x, y) if value else (y, x)
+            strict = (op == "lt") is value
+            return [total(total(most, least, -1), Form(number=int(strict)), -1)]
+        case ir.Op("and" | "or" as op, args) if (op == "and") is value:
+            parts = [_conditions(at, b, value) for b in args]
+        case ir.If(cond, then, orelse) if made is not None and len(made.pat) == 1:
+            # Asked one after the other: the second one where the first one does not decide.
+            decides, other = (then, orelse) if not value else (orelse, then)
+            if decides.result[0] is not Const(BOOL, not value):
+                return None
+            at.enter(other)
+            parts = [_conditions(at, cond, value), _conditions(at, other.result[0], value)]
+        case _:
+            return None
+    return [f for p in parts if p is not None for f in p] if None not in parts else None
+
+
+def _contraction(b: Builder, at: Iterations, s: Stm, nest: Nest, sums: Var, terms: _Terms) -> Var | None:
+    """The sums of a nest, for all iterations of its axes; None if they are no contraction, or if it does not pay."""
+    outs = nest.depth
     known = [n.value for n in at.sizes if isinstance(n, Const)]
     if len(at.sizes) > MOST_AXES or len(known) == len(at.sizes) and prod(known) < FEWEST:
         return None
-    parts = [_part(at, f) for f in factors]
+    parts = [_part(at, f, bool(terms.within)) for f in terms.factors]
     left, right = parts
-    if left is None or right is None or not _pays(left.forms, right.forms, outs):
+    if left is None or right is None or not _pays(left, right, outs):
         return None
-    x, y = left.built(b), right.built(b)
-    sizes = tuple(at.sizes)
-    return b.let(ir.Contraction(sizes, outs, x.array, x.start, x.steps, y.array, y.start, y.steps), total.name)
+    if terms.within and not LEFT_OUT(_open(at, parts, terms.within)):
+        return None
+    b.extend(at.outside)
+    at.outside = []
+
+    def product(inner: Builder) -> Var:
+        x, y = [replace(p.built(inner), open=bool(terms.within)) for p in (left, right)]
+        return inner.let(contraction(tuple(at.sizes), outs, x, y), sums.name)
+
+    checked = [p for p in (left, right) if isinstance(p, _Read) and p.checked]
+    if not checked:
+        return product(b)
+    sure = _all(b, [c for p in checked for c in _in_range(b, at, p, terms.within)])
+    (out,) = b.emit(
+        ir.If(sure, b.body(lambda inner: [product(inner)]), b.body(lambda inner: [_as_it_was(inner, s, nest, sums)])),
+        sums.name,
+    )
+    return out
 
 
-def _pays(left: list[Form], right: list[Form], outs: int) -> bool:
+def _as_it_was(b: Builder, s: Stm, nest: Nest, sums: Var) -> Var:
+    """The sums by the nest."""
+    e = s.exp
+    assert isinstance(e, ir.Map)
+    out = Var(sums.name, array_of(sums.type, e.width, *[m.width for m in nest.maps]), sums.at)
+    leaf = Lambda(nest.body.params, nest.body.stms, (sums,))
+    b.add(replace(nest.around(s, leaf, (out,)), attrs=()))
+    return out
+
+
+def _in_range(b: Builder, at: Iterations, p: _Read, within: list[Form]) -> list[Atom]:
+    """Conditions that, where they hold before the nest, imply that its checks do: of the least and the largest place,
+    computed of numbers that do not wrap around."""
+    out: list[Atom] = []
+    for f, n in zip(p.forms, shape_of(p.array.type), strict=True):
+        if len(f.axes) == 1 and f == Form(((f.axes[0], 1),)) and at.sizes[f.axes[0]] is n:
+            continue
+        ends = _ends(at, f, n)
+        left = [not any(total(g, end, -1) == Form() for g in within) for end in ends] + [True] * (2 - len(ends))
+        if not any(left):
+            continue
+        low = high = f.start(b)
+        out += _less(b, low, FAR)
+        for k in f.axes:
+            step, last = f.stride(b, k), b.op("sub", at.sizes[k], ONE)
+            out += [*_less(b, step, WIDE), *_less(b, last, WIDE)]
+            reach = b.op("mul", step, last)
+            low = b.op("add", low, b.op("min", reach, ZERO))
+            high = b.op("add", high, b.op("max", reach, ZERO))
+        out += [b.op("le", ZERO, low)] * left[0] + [b.op("lt", high, n)] * left[1]
+    return out
+
+
+def _less(b: Builder, a: Atom, most: int) -> list[Atom]:
+    """Whether an integer is less than this, negative or not."""
+    if isinstance(a, Const) and abs(a.value) < most:
+        return []
+    return [b.op("lt", i64(-most), a), b.op("lt", a, i64(most))]
+
+
+def _all(b: Builder, conditions: list[Atom]) -> Atom:
+    out: Atom = TRUE
+    for c in conditions:
+        out = c if out is TRUE else b.op("and", out, c)
+    return out
+
+
+def _ends(at: Iterations, f: Form, n: Atom) -> list[Form]:
+    """What is at least 0 where a place is in a dimension of `n` elements: from its beginning, to its end."""
+    size = at.form(n)
+    return [f] if size is None else [f, total(total(size, f, -1), Form(number=1), -1)]
+
+
+def _open(at: Iterations, parts: Sequence[_Read | Table | None], within: list[Form]) -> bool:
+    """Whether terms are left out just where a factor is read out of range.  What is read where the conditions hold is
+    in range, or checked before: each condition has to be one end of a dimension."""
+    ends: list[Form] = []
+    for p in parts:
+        if not isinstance(p, _Read):
+            return False
+        for f, n in zip(p.forms, shape_of(p.array.type), strict=True):
+            ends += _ends(at, f, n)
+    return len(ends) <= 2 * MOST_DIMS and all(any(total(f, end, -1) == Form() for end in ends) for f in within)
+
+
+def _pays(left: _Read | Table, right: _Read | Table, outs: int) -> bool:
     """Whether places are sums of iterations that are left and that are summed over, and vector lanes have elements side
     by side: the result's last dimension is in one factor alone, whose last dimension moves with it."""
-    if not any(min(f.axes) < outs <= max(f.axes) for f in (*left, *right) if f.axes):
+    both = [left.forms, right.forms]
+    summed = any(min(f.axes) < outs <= max(f.axes) for forms in both for f in forms if f.axes)
+    if not summed and not any(isinstance(p, Table) and p.apart for p in (left, right)):
         return False
-    pairs = ((left, right), (right, left))
-    return any(x[-1].step(outs - 1) == 1 and not any(f.step(outs - 1) for f in y) for x, y in pairs)
+    pairs = (both, both[::-1])
+    return any(x and x[-1].step(outs - 1) == 1 and not any(outs - 1 in f.axes for f in y) for x, y in pairs)
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A factor that is read from an array as it is."""
+    """A factor that is read from an array as it is; with a check or without one."""
 
     array: Var
     forms: list[Form]
     axes: int
+    checked: bool
 
     def built(self, b: Builder) -> ir.Factor:
-        steps = tuple([tuple([f.step(k) for k in range(self.axes)]) for f in self.forms])
+        steps = tuple([tuple([f.stride(b, k) for k in range(self.axes)]) for f in self.forms])
         return ir.Factor(self.array, tuple([f.start(b) for f in self.forms]), steps)
 
 
-def _part(at: Iterations, factor: Atom) -> _Read | Table | None:
+def _part(at: Iterations, factor: Atom, checks: bool) -> _Read | Table | None:
+    """A factor; `checks`: one that is read with a check, too, as it is."""
     if not isinstance(factor, Var) or factor not in at.bound:
         return None
-    place = at.place(factor)
-    return table_of(at, factor) if place is None else _Read(*place, len(at.sizes))
+    place = at.place(factor, checks)
+    return table_of(at, factor) if place is None else _Read(*place[:2], len(at.sizes), place[2])
 
 
 __all__ = ["contractions"]

@@ -44,7 +44,7 @@ def hoist_elements(program: Program) -> Program:
 def _scope(lam: Lambda) -> Lambda:
     out: list[Stm] = []
     for s in lam.stms:
-        if isinstance(s.exp, ir.Mapping | ir.Loop):
+        if isinstance(s.exp, ir.Mapping | ir.Loop) and any(inner.has(ir.Mapping) for inner in s.exp.lambdas()):
             nest = _Nest(bound_in(s.exp))
             s = ir.map_scopes(s, nest.inside)
             out += nest.before
@@ -90,7 +90,7 @@ class _Nest:
             for p, a in zip(e.lam.params, e.arrays, strict=True)
             if isinstance(p.type, Prim) and OUTSIDE(a not in self.own)
         }
-        found = self.dear(e.lam, given)
+        found = self.dear(e.lam, given) if given else []
         if not found:
             return s
         LEGAL.fired()

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
+from futad.core.scope import uses_in
 from futad.core.types import AccType, Prim, Var, array_of
 from futad.fires import Transformation
 
@@ -23,6 +24,7 @@ LATER = Transformation(
     "a map that finds by a fold where to add a row becomes a map that finds the places and one that adds",
     worth="the gradient of k-means 0.33 to 0.22 ms: `benchmarks/without.py later-additions kmeans`",
 )
+FOLDS = (ir.Reduce, ir.Fused)
 PLAIN = (ir.Op, ir.At, ir.Alias, ir.Map, ir.If, ir.UpdateAcc)
 MOST = 2  # scalars that an iteration of the one hands to that of the other
 
@@ -45,7 +47,7 @@ def _scope(lam: Lambda) -> Lambda:
 
 def _split(s: Stm, e: ir.Mapping) -> list[Stm] | None:
     accs = [k for k, a in enumerate(e.arrays) if type(a.type) is AccType]
-    if not accs or e.scans:
+    if not accs or e.scans or not any(isinstance(t.exp, FOLDS) for t in e.lam.stms):
         return None
     adding = {e.lam.params[k] for k in accs}
     late: list[Stm] = []
@@ -56,11 +58,12 @@ def _split(s: Stm, e: ir.Mapping) -> list[Stm] | None:
     # What only the additions need, and is computed of scalars, goes with them.
     early = [t for t in e.lam.stms if t not in late]
     results = e.lam.result[len(accs) :]
+    uses = uses_in(early, results)
     for t in reversed(early.copy()):
-        users = [u for u in early if not set(t.pat).isdisjoint(ir.stm_free(u))]
-        if type(t.exp) is ir.Op and not users and set(t.pat).isdisjoint(results):
+        if type(t.exp) is ir.Op and not any(uses[v] for v in t.pat):
             early.remove(t)
             late.insert(0, t)
+            uses.subtract(ir.stm_free(t).keys())
     made = {v for t in early for v in t.pat}
     handed = list(dict.fromkeys(v for t in late for v in _in_order(t, made)))
     if not 0 < len(handed) <= MOST or not all(isinstance(v.type, Prim) for v in handed):
@@ -90,7 +93,7 @@ def _in_order(s: Stm, made: set[Var]) -> list[Var]:
 
 def _found_by_fold(early: Sequence[Stm], handed: Sequence[Var]) -> bool:
     """Whether one of the scalars is what a fold makes."""
-    folds = {v for t in early if isinstance(t.exp, ir.Reduce | ir.Fused) for v in t.pat}
+    folds = {v for t in early if isinstance(t.exp, FOLDS) for v in t.pat}
     return not folds.isdisjoint(handed)
 
 

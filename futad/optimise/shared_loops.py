@@ -73,6 +73,8 @@ def _scope(lam: Lambda, alias: Aliases, made: Made) -> Lambda:
                 LEGAL.fired()
                 done = False
                 break
+    if not left.mapping and all(a is b for a, b in zip(stms, lam.stms, strict=True)):
+        return lam
     return Lambda(lam.params, tuple(stms), tuple([left.atom(a) for a in lam.result]))
 
 

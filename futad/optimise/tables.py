@@ -3,7 +3,8 @@
     at (i + p) (j + q) for all i, j, p, q    -->    map (\\u -> map (\\v -> at u v)), read at u = i + p, v = j + q
 
 The sums are the table's *keys*; no iteration is in two of them, so every pair of keys is met.  Where a sum skips values
-(i + 2 * p, with one i), these have the element of the last one before: code may fail where no iteration runs it.
+(i + 2 * p, with one i), these have the element of the last one before: code may fail where no iteration runs it.  Of a
+sum with a step that is not known (i + d * p) each iteration is a key by itself.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.contraction import Factor
+from futad.core.contraction import Factor, fixed
 from futad.core.nest import Read
 from futad.core.types import ONE, ZERO, Atom, Const, Prim, Var, i64
 from futad.legality import Legality
@@ -29,11 +30,13 @@ Steps = tuple[tuple[int, int], ...]
 
 @dataclass(slots=True)
 class Table:
-    """Scalar code, the scalar `value`, of iterations `at`: by the sums of these (`keys`)."""
+    """Scalar code, the scalar `value`, of iterations `at`: by the sums of these (`keys`).  `apart`:
+    iterations of some sum are keys by themselves."""
 
     at: Iterations
     value: Var
     keys: list[Steps] = field(default_factory=list)
+    apart: bool = False
 
     @property
     def forms(self) -> list[Form]:
@@ -63,6 +66,11 @@ class Table:
         if isinstance(a, Const) or a not in at.bound:
             return True
         form = at.form(a)
+        if form is not None and form.scaled:
+            self.apart = True
+            for axis in reversed(form.axes):  # those of the result last
+                self._key(((axis, 1),))
+            return True
         if form is not None:
             self._key(form.steps)
             return True
@@ -121,7 +129,7 @@ class Table:
             guarded = True
             sizes.append(ZERO if empty else count if some is None else b.op("select", some, count, ZERO))
         table = self._level(b, starts, sizes, [])
-        steps = tuple([tuple([dict(key).get(k, 0) for k in range(len(at.sizes))]) for key in self.keys])
+        steps = fixed([[dict(key).get(k, 0) for k in range(len(at.sizes))] for key in self.keys])
         origin = tuple([x if x is ZERO else b.op("sub", ZERO, x) for x in starts])
         return Factor(table, origin, steps)
 
@@ -179,7 +187,10 @@ class _Copy:
 
     def _form(self, form: Form) -> Atom:
         start = form.start(self.b)
-        if not form.steps:
+        for axis in form.axes if form.scaled else ():
+            by = form.stride(self.b, axis)
+            start = self.b.op("add", start, self.b.op("mul", by, self.values[self.table.keys.index(((axis, 1),))]))
+        if not form.steps or form.scaled:
             return start
         value = self.values[self.table.keys.index(form.steps)]
         return value if start is ZERO else self.b.op("add", value, start)

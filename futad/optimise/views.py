@@ -70,6 +70,8 @@ def invariant_views(e: Repeated, known: Ranges | None = None) -> tuple[list[Stm]
     `known`: about integers before it; those that are sizes of arrays it reads are known anyway.
     """
     (lam,) = e.lambdas()
+    if not any(map(_is_free, lam.stms)):
+        return [], e
     known = known or Ranges({})
     mark = known.mark()
     _declare(known, ir.stm_free(Stm((), e)))

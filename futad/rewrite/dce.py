@@ -23,8 +23,9 @@ Live = set[Var]
 
 
 class _DeadCode:
-    def __init__(self, asserting: frozenset[str] | set[str]) -> None:
+    def __init__(self, asserting: frozenset[str] | set[str], settled: object = ...) -> None:
         self.functions = asserting
+        self.settled = settled
         self.live: Live = set()
         self.removed = 0
         self._asserts: dict[int, bool] = {}
@@ -54,6 +55,8 @@ class _DeadCode:
 
     def asserts(self, lam: Lambda) -> bool:
         """Whether the scope contains an assertion, or a call of a function that does."""
+        if not any(c.effect or c is ir.Call for c in lam.inside()):
+            return False
         got = self._asserts.get(id(lam))
         if got is None:
             got = any(self.stays(s.exp) for s in lam.stms)
@@ -67,7 +70,7 @@ class _DeadCode:
             return False
         if e.effect or type(e) is ir.Call and e.name in self.functions:
             return True
-        return any(map(self.asserts, e.lambdas()))
+        return e.scoped and any(map(self.asserts, e.lambdas()))
 
     # -- scopes
 
@@ -90,6 +93,10 @@ class _DeadCode:
             if not wanted and NO_EFFECT(not self.stays(e)):
                 self.removed += 1
                 changed = True
+                continue
+            if handler is not None and stm.settled is self.settled and live.issuperset(stm.pat):
+                live.update(ir.stm_free(stm))
+                out.append(stm)
                 continue
             if handler is not None:
                 new = handler(self, stm, e)
@@ -327,15 +334,18 @@ def asserts(lam: Lambda, asserting: frozenset[str] | set[str]) -> bool:
 def effects(stms: Iterable[Stm]) -> bool:
     """Whether something among statements, or in their scopes, is to be done though nothing needs its results; a call
     may be that."""
-    return any(s.exp.effect or type(s.exp) is ir.Call for s in ir.statements(stms))
+    return any(c.effect or c is ir.Call for c in Lambda((), tuple(stms), ()).inside())
 
 
-def dead_code(lam: Lambda, asserting: frozenset[str] | set[str] = frozenset()) -> tuple[Lambda, int]:
+def dead_code(
+    lam: Lambda, asserting: frozenset[str] | set[str] = frozenset(), settled: object = ...
+) -> tuple[Lambda, int]:
     """A function's body without dead code, and how many statements, results and parameters went.
 
-    Calls of the `asserting` functions stay.
+    Calls of the `asserting` functions stay.  Scopes of statements that are `settled` are free of it if all their
+    results are needed.
     """
-    d = _DeadCode(asserting)
+    d = _DeadCode(asserting, settled)
     return d.body(lam), d.removed
 
 

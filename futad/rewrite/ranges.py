@@ -13,6 +13,8 @@ anything but indices, sizes and constants.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import BOOL, I8, I16, I32, I64, MOST_SIZE, ONE, U8, U16, U32, ZERO, Atom, Const, Var, i64
@@ -37,6 +39,7 @@ SLICE_ENDS = LEGAL.condition("slice ends in the array", "a slice that ends after
 Mono = tuple[Var, ...]
 Poly = dict[Mono, int]
 
+_number = attrgetter("id")
 _BIG = 1 << 31
 _DEPTH = 5
 _STEPS = 40  # polynomials looked at for one question
@@ -46,11 +49,7 @@ def plus(p: Poly, q: Poly, k: int = 1) -> Poly:
     """p + k * q."""
     out = dict(p)
     for m, c in q.items():
-        new = out.get(m, 0) + k * c
-        if new:
-            out[m] = new
-        else:
-            out.pop(m, None)
+        _add(out, m, k * c)
     return out
 
 
@@ -59,13 +58,20 @@ def times(p: Poly, q: Poly) -> Poly:
     out: Poly = {}
     for m, c in p.items():
         for n, d in q.items():
-            key = tuple(sorted(m + n, key=lambda v: v.id))
-            new = out.get(key, 0) + c * d
-            if new:
-                out[key] = new
-            else:
-                out.pop(key, None)
+            _add(out, _product(m, n), c * d)
     return out
+
+
+def _add(p: Poly, m: Mono, c: int) -> None:
+    new = p.get(m, 0) + c
+    if new:
+        p[m] = new
+    else:
+        p.pop(m, None)
+
+
+def _product(m: Mono, n: Mono) -> Mono:
+    return tuple(sorted(m + n, key=_number)) if m and n else m or n
 
 
 def constant(k: int) -> Poly:
@@ -442,7 +448,9 @@ def _substitute(p: Poly, v: Var, by: Poly) -> Poly:
     for m, c in p.items():
         if v in m:
             i = m.index(v)
-            out = plus(out, times({m[:i] + m[i + 1 :]: c}, by))
+            rest = m[:i] + m[i + 1 :]
+            for n, d in by.items():
+                _add(out, _product(rest, n), c * d)
         else:
-            out = plus(out, {m: c})
+            _add(out, m, c)
     return out

@@ -10,6 +10,7 @@ loop over the whole program is needed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from futad.core import ir
@@ -75,6 +76,12 @@ def _derived(stm: Stm, new: list[Stm]) -> list[Stm]:
     return [Stm(s.pat, s.exp, stm.attrs) if s.pat == stm.pat and type(s.exp) is ir.Op else s for s in new]
 
 
+@cache
+def _token(enter: Strategy, leave: Strategy, differentiates: bool) -> object:
+    """What stands for the rules under which statements are settled (`Stm.settled`)."""
+    return object()
+
+
 class Simplifier:
     """Rewrites one function's scopes under a schedule."""
 
@@ -85,6 +92,9 @@ class Simplifier:
         self.leave = schedule.leave.apply
         self.available: dict[Any, tuple[tuple[Var, ...], ir.Exp]] = {}
         self.trail: list[Any] = []
+        self.token = _token(schedule.enter, schedule.leave, ctx.differentiates)
+        self.changed: set[Var] = set()
+        self.visited: list[Stm] = []
         self.merged = 0
         self.propagated = 0
 
@@ -96,8 +106,10 @@ class Simplifier:
         subst = ctx.subst
         work = list(reversed(stms))
         while work:
-            stm = work.pop()
+            stm = given = work.pop()
             exp = stm.exp
+            if stm.settled is self.token and self.as_it_was(stm, out):
+                continue
             for a in exp.operands():
                 if a in subst:
                     exp = exp.rebuild(ctx.atom, _same)
@@ -131,11 +143,32 @@ class Simplifier:
                     if self.share(stm.pat, old[0], bool(exp.views())):
                         continue
             pat = self.bind(stm, exp, out)
+            self.changed.update(pat)
+            if out[-1] is given and exp.scoped or type(exp) is ir.Op:
+                self.visited.append(out[-1])
             if key is not None and key not in self.available:
                 self.available[key] = (pat, exp)
                 self.trail.append(key)
             if type(exp) is ir.Assert and not exp.of:
                 ctx.ranges.assume(exp.cond, True)
+
+    def as_it_was(self, stm: Stm, out: list[Stm]) -> bool:
+        """Append a statement that these rules have had before, if what it is made from is as it was then."""
+        free = ir.stm_free(stm)
+        if not (self.ctx.subst.keys().isdisjoint(free) and self.changed.isdisjoint(free)):
+            return False
+        exp = stm.exp
+        key = share_key(exp)
+        if key is not None:
+            old = self.available.get(key)
+            if old is not None:
+                return False
+            self.available[key] = (stm.pat, exp)
+            self.trail.append(key)
+        self.bind(stm, exp, out)
+        if type(exp) is ir.Assert and not exp.of:
+            self.ctx.ranges.assume(exp.cond, True)
+        return True
 
     def share(self, pat: tuple[Var, ...], old: tuple[Var, ...], views: bool) -> bool:
         """Merge a statement with an earlier equal one; False if they must stay apart (equal views need not).
@@ -290,7 +323,9 @@ def simplify_fun(
         ctx.ranges.stored.update(n for p in fun.body.params for n in shape_of(p.type) if type(n) is Var)
     s = Simplifier(ctx, schedule, asserting)
     body = s.scope(fun.body)
-    body, removed = dead_code(body, asserting)
+    body, removed = dead_code(body, asserting, s.token)
+    for stm in s.visited:
+        stm.settled = s.token
     if stats is not None:
         stats.count("copy_propagation", s.propagated)
         stats.count("common_subexpression", s.merged)

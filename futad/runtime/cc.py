@@ -442,7 +442,7 @@ def _included(source: str) -> set[str]:
 
 
 def _check_works(compiler: Compiler, work: Path) -> None:
-    """Raises BackendError if the compiler fails even on the smallest program."""
+    """Raises BackendError if the compiler fails even on the smallest program, with the user's flags or without."""
     tiny = work / "tiny.c"
     tiny.write_text("#include <stdint.h>\nint64_t f(int64_t x) { return x; }\n")
     plain = ["-O0", "-fPIC", "-shared", str(tiny), "-o", str(work / "tiny.so")]
@@ -453,6 +453,11 @@ def _check_works(compiler: Compiler, work: Path) -> None:
         raise BackendError(
             f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT
         )
+    own = _split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
+    done = _run(compiler, [*own, *plain], work)
+    if done.returncode != 0:
+        _check_space(done)
+        raise BackendError(f"the C compiler {name} rejects the flags in FUTAD_CFLAGS:\n{_first_lines(done.stderr)}")
 
 
 # What compilers, assemblers and linkers say, in the language that `_run` asks for.

@@ -378,6 +378,11 @@ def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str
                 free = type(y) is SizeMeta and y not in ck.soft_sizes
                 if x in ck.soft_sizes and x is not y and not free and not keeps_size(ck, x, y):
                     raise Mismatch()
+            if type(sa) is not SizeMeta and type(sb) is not SizeMeta and poly(sa) != poly(sb):
+                # Equal if something that is still to be found is what makes them so.
+                if not ck.supposes:
+                    raise Mismatch()
+                ck.supposed = True
             ck.unify_size(sa, sb)
             return TArray(sa, elem)
         except Mismatch:

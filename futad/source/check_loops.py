@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from futad.core.types import BOOL, I64
@@ -9,6 +10,7 @@ from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.ast import type_of
 from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
+from futad.source.check_types import texp
 from futad.source.sizes import metas_of, poly
 from futad.source.traversals import mapped, sizes_in, strip, substitute
 from futad.source.types import (
@@ -44,6 +46,19 @@ def pattern_expr(p: A.Pat) -> A.Expr:
     if isinstance(p, A.PRecord):
         return A.ERecord(p.span, [(n, pattern_expr(q)) for n, q in p.fields])
     raise TypeCheckError("a loop without initial value needs a pattern of names", p.span, code="E0312")
+
+
+def _annotated(ck: Checker, p: A.Pat, t: SType) -> None:
+    """Where nothing is known of an initial value, the pattern's types say what is an array, whose size may change."""
+    t = resolve(t)
+    if isinstance(p, A.PAscript) and type(t) is TMeta:
+        with suppress(Mismatch):  # of which the pattern tells
+            ck.unify_shape(t, texp(ck, p.texp, ck.size_meta))
+    elif isinstance(p, A.PAscript | A.PAttr):
+        _annotated(ck, p.pat, t)
+    elif isinstance(p, A.PTuple) and type(t) is TRecord and len(t.fields) == len(p.elems):
+        for q, (_, field) in zip(p.elems, t.fields, strict=True):
+            _annotated(ck, q, field)
 
 
 def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
@@ -109,6 +124,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
             ck.bind(n, b)
             named[b] = None
         e.size_bindings = tuple(named)
+        _annotated(ck, e.pat, type_of(e.init))
         fresh: list[tuple[SizeMeta, Size]] = []
         t = _freshen(ck, strip(type_of(e.init)), fresh, e.init.span)
         for m, init in fresh:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import futad.library as library
-from futad.errors import Error, FileError, FileNotFound, ScopeError, Span, file_error
+from futad.errors import Error, FileError, FileNotFound, ParseError, ScopeError, Span, file_error
 from futad.source import ast as A
 from futad.source import modast as M
 from futad.source.parse import parse
@@ -82,6 +82,13 @@ class Loader:
     def add(self, text: str, real: Path, shown: str) -> A.File:
         """Parse a text that stands for the file `real`, and load what it imports."""
         self.texts[shown] = text
+        try:
+            text.encode()
+        except UnicodeEncodeError as e:
+            before = text[: e.start].split("\n")
+            line, col = len(before), len(before[-1]) + 1
+            what = "this is half of a pair of UTF-16, no character"
+            raise ParseError(what, Span(shown, line, col, line, col + 1), code="E0102") from None
         self.loading.append(real)
         file = parse(text, shown)
         folder = Path(shown).parent

@@ -55,7 +55,9 @@ def _unescape(body: str, sp: Span) -> str:
                 i += 1
         if digits:
             try:
-                out.append(chr(int(digits, base)))
+                made = chr(int(digits, base))
+                made.encode()  # half of a pair of UTF-16 is none
+                out.append(made)
             except (ValueError, OverflowError):
                 raise ParseError("an escape names no Unicode character", sp, code="E0102") from None
         else:

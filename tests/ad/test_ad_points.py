@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from typing import Any
 
+import numpy as np
 import pytest
 
 import futad
 from futad.ad.history import points
+from futad.ad.inverse import remainders
+from futad.core import ir
+from futad.core.builder import Builder
+from futad.core.interp import Interpreter
+from futad.core.types import F64, Var
+from futad.runtime.arena import bytes_text
 from futad.runtime.explain import least_runs
 from tests.support.needs import needs_cxx
 from tests.support.slow import slow_but
@@ -96,3 +104,67 @@ def test_leapfrog_keeps_one_state_in_any_order(kept: Any) -> None:
         assert got == pytest.approx(want, rel=1e-11) and room <= 2 * state
         (got,), _ = kept(text, "backwards", n, 0.7)
         assert got == pytest.approx(want, rel=1e-11)
+
+
+@pytest.mark.parametrize("allowed", [1e-12, 1e-8, 1e-3, 0.01])
+def test_numbers_tell_floats_apart_that_may_be_near(allowed: float) -> None:
+    """In order, as far apart as 32 bits can tell where they differ by what is allowed; back up to a part of that."""
+    rng = np.random.default_rng(1)
+    sizes = np.concatenate([2.0 ** rng.uniform(-80, 300, 2000), [0.0, 5e-324, 0.125, 1.0, np.nextafter(1, 0), 1.7e308]])
+    xs = np.sort(np.concatenate([-sizes, sizes]))
+    b, numbers = Builder(), remainders.Numbers(allowed)
+    x, y = Var("x", F64), Var("y", F64)
+    u, v = numbers.of(b, x), numbers.of(b, y)
+    found = numbers.float(b, u)
+    code = ir.Lambda((x, y), tuple(b.stms), (u, v, found))
+    main = ir.Fun("main", code, 0, tuple([Var("r", a.type) for a in code.result]))
+    run = Interpreter(ir.Program({"main": main}), batched=False).run
+    told = [run("main", [x, np.float64(x + allowed * (1 + abs(x)))]) for x in xs]
+    us = [int(u) for u, _, _ in told]
+    assert all(a <= b for a, b in itertools.pairwise(us)) and us[0] == -us[-1]
+    assert all(0 <= int(v) - int(u) < 2**31 for u, v, _ in told[1:-1])
+    part = max(allowed, 1e-9) * 2.0**-27
+    assert all(abs(z - x) <= part * (1 + abs(x)) for x, (_, _, z) in zip(xs, told, strict=True))
+    exact = allowed <= 1e-8 and [z for x, (_, _, z) in zip(xs, told, strict=True) if abs(x) >= 0.125]
+    assert not exact or exact == [x for x in xs if abs(x) >= 0.125]
+
+
+ARRAYS = """
+    def step [n] (h: f64) (k: [n]f64) (q: [n]f64, p: [n]f64) =
+      let p = map3 (\\k q p -> p - h * k * f64.sin q) k q p in (map2 (\\q p -> q + h * p) q p, p)
+    def f [n] (m: i64) (k: [n]f64) (q: [n]f64) : f64 =
+      let (q, p, r) = loop (q, p, r) = (q, replicate n 0.5, 1.5) for i < m do
+        let (q, p) = step (0.01 * r) k (q, p) in (q, p, r + 0.001 * f64.cos (f64.i64 i))
+      in r * f64.sum (map2 (*) q p)
+    entry plain [n] (m: i64) (k: [n]f64) (q: [n]f64) : [n]f64 = vjp (f m k) q 1
+    entry undone [n] (m: i64) (k: [n]f64) (q: [n]f64) : [n]f64 = #[reversible] vjp (f m k) q 1
+    entry twice [n] (m: i64) (k: [n]f64) (q: [n]f64) : [n]f64 = jvp (undone m k) q (replicate n 1)
+    entry plain_twice [n] (m: i64) (k: [n]f64) (q: [n]f64) : [n]f64 = jvp (plain m k) q (replicate n 1)
+"""
+
+
+@pytest.mark.slow
+@needs_cxx
+@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+def test_points_of_arrays_are_kept_by_their_remainders(backend: str) -> None:
+    """In half the memory, so that no iteration is run again up to 30 points; not below another derivative."""
+    made, rng = futad.compile(ARRAYS, backend=backend), np.random.default_rng(1)
+    for m, n in ((0, 3), (63, 3), (64, 1), (128, 4), (600, 0), (600, 3)):
+        k, q = rng.uniform(0.5, 2, n), rng.normal(size=n)
+        assert made.undone(m, k, q) == pytest.approx(made.plain(m, k, q), rel=1e-10)
+    assert made.twice(600, k, q) == pytest.approx(made.plain_twice(600, k, q), rel=1e-9)
+    if backend == "interp":
+        return
+    k, q = rng.uniform(0.5, 2, 100), rng.normal(size=100)
+    state, remainder, long = 2 * 800 + 8 + 8, 2 * (400 + 8) + 8, 30 * points.LONGEST
+    for m, number, held, runs in (
+        (600, 8, state + 7 * remainder, 1.0), (20_000, 30, state + 29 * remainder, 1.0),
+        (long, 30, state + 29 * remainder, 1.0), (long + 1, 31, 13 * state, 1.6),
+    ):  # fmt: skip
+        got = made.undone(m, k, q)
+        told = made.explain_memory()
+        assert got == pytest.approx(made.plain(m, k, q), rel=1e-8)
+        assert f", {number} states compared; each iteration run {runs} times" in told
+        assert f"held {bytes_text(held)}" in told
+    with pytest.raises(futad.AssertionFailed, match="does not come to where it was"):
+        made.undone(600, k, np.where(q > 0, q, np.nan))

@@ -11,12 +11,14 @@ import pytest
 
 import futad
 from futad.ad.history.split import split, while_
+from futad.backend.c import CBackend
 from futad.core import ir
 from futad.core.budget import Budget
 from futad.core.builder import Builder
 from futad.core.measures import Measured
 from futad.core.types import ONE, Atom, Var
 from futad.pipeline import compile_program
+from futad.target import target_of
 from tests.support.budgets import (
     HIGHER,
     check_higher,
@@ -27,6 +29,7 @@ from tests.support.budgets import (
     under,
 )
 from tests.support.needs import needs_cc, needs_cxx
+from tests.support.paths import BENCHMARK_PROGRAMS
 from tests.support.processor_time import is_below
 from tests.support.slow import slow_but
 
@@ -231,3 +234,17 @@ def test_backends(backend: str, loop: str) -> None:
     prog = futad.compile(text, backend=backend, checkpoints=3)
     for k in (0, 1, 30):
         np.testing.assert_allclose(prog.main(k, X), gradient(plain(loop), k)[0], rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.slow
+@needs_cc
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_each_budget_gives_the_same_bits(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few states or all, a length that is counted or not; what is under no budget is left to contract."""
+    path, x = BENCHMARK_PROGRAMS / "adaptive.fut", np.random.default_rng(1).normal(size=61)
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O2")  # with which the forms of this program contracted in two ways
+    made = [futad.load(path, backend=backend, **o) for o in ({"checkpoints": 2}, {"checkpoints": 10**6}, {"reruns": 3})]
+    assert len({m.gradient(53, 3.0, x).tobytes() for m in made}) == 1
+    for m, contracts in ((made[0], False), (futad.load(path, backend=backend), True)):
+        core = compile_program(m._executable.core, target=target_of(backend))
+        assert ("fp-contract=off" in CBackend(core, target=target_of(backend)).source) != contracts

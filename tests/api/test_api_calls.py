@@ -242,6 +242,11 @@ def test_sources_that_do_not_compile(tmp_path):
         futad.compile("entry f: i32 = 1", backend="gpu")
 
 
+def test_a_text_with_half_of_a_character():
+    with pytest.raises(futad.Error, match="main:2:5: error: this is half of a pair of UTF-16"):
+        futad.compile("entry f (x: f64) =\n x  -- \ud800".replace("-- ", ""))
+
+
 def test_assertions_and_size_checks_carry_their_place():
     prog = futad.compile(
         "entry f (n: i64) (xs: []f64): [n]f64 =\n  filter (> 0) xs :> [n]f64\n", "g.fut", backend="interp"

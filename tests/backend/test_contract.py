@@ -98,3 +98,16 @@ def test_any_axes(library: ctypes.CDLL, seed: int) -> None:
     sizes = [int(n) for n in rng.choice([1, 2, 3, 5, 9, 18], axes)]
     sa, sb = ([int(x) for x in rng.choice([0, 0, 1, 1, 2, -1, -3, 7], axes)] for _ in range(2))
     check(library, rng.choice([np.float64, np.float32]), sizes, outs, sa, sb, seed)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("lanes", [3, 8, 16, 23, 200, 400])
+def test_one_filter(library: ctypes.CDLL, dtype: type, lanes: int) -> None:
+    """Rows of an image that read the same places, forwards and backwards, of several images at other distances."""
+    for high, (p, q) in itertools.product((1, 3, 4, 5, 11), ((2, 1), (3, 3), (5, 2))):
+        wide, tall = lanes + q - 1, high + p - 1
+        for sign in (1, -1):
+            check(library, dtype, [high, lanes, p, q], 2, [0, 0, q, 1], [wide, 1, sign * wide, sign], high)
+            several = [0, 0, 0, q, 1], [tall * wide, wide, 1, sign * wide, sign]
+            check(library, dtype, [3, high, lanes, p, q], 3, *several, high)
+            check(library, dtype, [3, high, lanes, p, q], 3, [7, *several[0][1:]], several[1], high)

@@ -116,3 +116,19 @@ def test_servers(programs: Path) -> None:
     assert shell("./server >&-", programs) == (1, "error: output: Bad file descriptor\n")
     if os.path.exists("/dev/full"):
         assert shell("./server > /dev/full", programs) == (1, "error: output: No space left on device\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+def test_a_disk_with_room_for_a_part(folder: Path, unbuffered: str) -> None:
+    for line in ("run p.fut -b interp", "run p.fut -b interp -B", "cuda p.fut"):
+        line = f"ulimit -f 1; echo 100000 | {sys.executable} -m futad {line} > part"
+        assert shell(line, folder, PYTHONUNBUFFERED=unbuffered) == (1, "error: output: File too large\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no device that is always full")
+def test_messages_that_cannot_be_written_change_nothing_else(folder: Path) -> None:
+    for line, code in (("run p.fut -b interp --no", 2), ("run p.fut -e no", 2), ("run no.fut", 1), ("run -x 1 >&-", 1),
+                       ("check p.fut", 0)):  # fmt: skip
+        assert shell(f"{sys.executable} -m futad {line} 2>/dev/full", folder) == (code, ""), line

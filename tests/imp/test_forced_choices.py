@@ -26,7 +26,7 @@ entry gradient [n][m] (xss: [n][m]f64) (w: [m]f64): [m]f64 =
 """
 CHOICES = {
     "jam(3)": "unroll-and-jam", "lanes(8)": "vector-lanes", "lanes(8) ; staged(8)": "staged-rows",
-    "across": "reductions-across-lanes", "outer-lanes": "outer-loop-vectorisation",
+    "across": "reductions-across-lanes", "outer-lanes": "outer-loop-vectorisation", "fission(8)": "loop-fission",
     "short": "short-inner-loops",
     "masks": "masked-lanes",
     "checks-first ; lanes": "checks-first", "split ; lanes": "index-set-splitting",

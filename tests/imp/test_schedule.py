@@ -48,6 +48,8 @@ PROGRAMS = {
     "outer-loop-vectorisation": "[n] (xs: [n]f64): [n]f64 = map (\\x -> loop y = 0 for i < 20 do y * x + 1) xs",
     "masked-lanes": """[n] (xs: [n]f64): [n]f64 =
       map (\\x -> loop y = x while y < 9 do f64.exp y + f64.sin (y + f64.cos y)) xs""",
+    "loop-fission": f"""[n] (xs: [n]i64): [n]f64 =
+      map (\\x -> let y = loop y = 9 for _i < x do y / 2 in {' + '.join(f'f64.{c} y' for c in CALLS)}) xs""",
     "loop-distribution": "[n][m] (a: [n][m]f64) (x: [m]f64) = map (\\r -> f64.tanh (f64.sum (map2 (*) r x))) a",
     "unroll-and-jam": "[n][m] (a: [n][m]f64) (x: [m]f64): [n]f64 = map (\\r -> f64.sum (map2 (*) r x)) a",
 }

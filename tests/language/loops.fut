@@ -47,3 +47,12 @@ entry any_counter (n: u8): u8 = loop s = 0 for i < n do s + i
 -- entry: nested
 -- input { 3 } output { 5 }
 entry nested (n: i32): i32 = loop s = 0 for i < n do loop t = s for j < n do if j <= i then t + j + 1 - i else t + 1
+
+-- The loop's annotation is the first to say that a row is an array.
+-- ==
+-- entry: annotated
+-- input { [[1.0, 2.0], [3.0, 4.0]] } output { [6.0, 8.0] }
+entry annotated [n] (w: [n][]f64): [n]f64 =
+  map (\v ->
+    let (q, s) = loop (q: []f64, s: f64) = (v, 1) for i < 2 do (if i % 2 == 0 then q ++ [s] else q[1:], s + 1)
+    in f64.sum q + s) w

@@ -96,3 +96,11 @@ entry closures (n: i64): []i64 =
 entry sizes_of_one_function (xs: []i32) (ys: []i32): ([]i32, []i32) =
   let turned zs = reverse zs
   in (turned xs, turned ys)
+
+-- A branch's sizes are two parts of a size that only a later argument tells.
+-- ==
+-- entry: longer_part
+-- input { [[1.0, 2.0, 4.0]] 1i64 } output { [6.0] }
+-- input { [[1.0, 2.0, 4.0], [1.0, 1.0, 1.0]] 2i64 } output { [3.0, 2.0] }
+entry longer_part [n][m] (w: [n][m]f64) (i: i64): [n]f64 =
+  map (\v -> let (p, q) = (v[:i], v[i:]) in f64.sum (if length p < length q then q else p)) w

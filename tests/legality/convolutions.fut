@@ -36,3 +36,13 @@ entry banded [n][m] (band: [n][3]f64) (x: [n][m]f64) : [n][m]f64 =
 -- Within, if the assertion holds.
 entry asserted [n] (k: [3]f64) (x: [n]f64) : [n]f64 =
   tabulate n (\i -> assert (i + 2 < n) (f64.sum (tabulate 3 (\p -> k[p] * x[i + p]))))
+
+-- The first element is there, and left out.
+entry left_out [n] (k: [3]f64) (x: [n]f64) : []f64 =
+  tabulate n (\i -> f64.sum (tabulate 3 (\p -> let u = i + p - 1 in if u < 1 || u >= n then 0 else k[p] * x[u])))
+
+-- What is out of range has no term, whatever it would be multiplied by; steps are not known.
+entry dilated [n] (k: [3]f64) (x: [n]f64) (d: i64) : ([3]f64, [n]f64) =
+  let y (k: [3]f64) (x: [n]f64) = tabulate n (\i ->
+    f64.sum (tabulate 3 (\p -> let u = i - p * d in if u < 0 || u >= n then 0 else k[p] * x[u])))
+  in vjp (\(k, x) -> y k x) (k, x) (tabulate n (\i -> f64.i64 (1 + i)))

@@ -95,3 +95,15 @@ entry read_twice (n: i64) (vs: [6]f64) : [6]f64 =
   vjp (\vs -> let (_, s) = loop (xs, s) = (copy vs, 0) for _i < n do
                              let ys = map (\k -> xs[(2 * k) % 6]) (iota 6) in (ys, s * 0.9 + f64.sin ys[0] * ys[5])
               in s) vs 1
+
+-- What comes back ends in the same bits as the state on the way, and is another one; the first iterations hide it: an
+-- error.
+-- ==
+-- entry: near_another
+-- input { 128i64 0.7 }
+entry near_another (n: i64) (a: f64) : f64 =
+  let moved (i: i64) (x: f64) = if i < 10 then 4 * x else if i == 100 then x + 1073741824 else
+                                if i == 101 then x - 1073741824 else x
+  in #[reversible] vjp (\a -> let (_, s) = loop (x, s) = ([1.192093463942001e-07], 0) for i < n do
+                                             let x = map (moved i) x in (x, s + f64.sin (x[0] * a))
+                              in s) a 1

@@ -121,3 +121,10 @@ entry column_added_to [n][m] (b: [n][m]f64) (is: [n]i64) : [n]f64 =
   let c = map (map (+ 1)) b
   let d = copy c[:, m / 2]
   in intrinsics.hist_stream d (+) 0 (\(a: *intrinsics.acc ([n]f64)) i -> put a (i / 2) (f64.i64 i)) is
+
+-- The branch reads what the iteration has stored before.
+entry stored_and_chosen [n] (xs: [n]f64) (ks: [n]i64) : ([n]f64, [n][2]f64) =
+  unzip (map2 (\x k ->
+    let r = [f64.sin x, f64.exp x]
+    let c = if r[k % 2] > 0.75 then xs[k % n] else x
+    in (f64.exp (f64.sin (c + f64.exp (f64.cos c))) + f64.log (2 + f64.sin (c * x)), r)) xs ks)

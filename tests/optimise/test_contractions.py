@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from itertools import product
 from typing import Any
 
@@ -16,6 +17,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.core.text import program_text
+from futad.core.types import shape_of
 from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
@@ -37,22 +39,26 @@ def convolution(seed: int) -> tuple[str, list[int]]:
     channels, two = bool(rng.integers(2)), bool(rng.integers(2))
     sizes = [int(n) for n in rng.integers(1, 5, 2)]
     dilation, flip, stride = int(rng.integers(1, 3)), bool(rng.integers(2)), int(rng.integers(1, 3))
-    known = bool(rng.integers(2))
+    known, left_out, given = [bool(rng.integers(2)) for _ in range(3)]
+    apart = "d" if given else dilation
     names = ("i", "p", "h", "m"), ("j", "q", "w", "n")
     dims = names if two else names[1:]
     places: list[str] = []
     inside: list[str] = []
     for (i, p, n, m), size in zip(dims, sizes, strict=False):
         moved = f"{stride} * {i}" if i == "i" else i
-        place = f"({moved} + {dilation} * ({m if not known else size} - 1 - {p}) - 1)" if flip else (
-            f"({moved} + {dilation} * {p} - 1)"
+        place = f"({moved} + {apart} * ({m if not known else size} - 1 - {p}) - 1)" if flip else (
+            f"({moved} + {apart} * {p} - 1)"
         )
         inside.append(f"({place} < 0 || {place} >= {n})")
         places.append(place if border == "zero" else BORDERS[border].format(i=place, n=n))
     at = f"x[{'b, ' if channels else ''}{', '.join(places)}]"
-    if border == "zero":
-        at = f"(if {' || '.join(inside)} then 0 else {at})"
+    outside = f"if {' || '.join(inside)} then 0 else"
+    if border == "zero" and not left_out:
+        at = f"({outside} {at})"
     term = f"k[{'a, b, ' if channels else ''}{', '.join(p for _, p, _, _ in dims)}] * {at}"
+    if border == "zero" and left_out:
+        term = f"({outside} {term})"
     for (_, p, _, m), size in reversed(list(zip(dims, sizes, strict=False))):
         term = f"{t}.sum (tabulate {size if known else m} (\\{p} -> {term}))"
     if channels:
@@ -68,24 +74,24 @@ def convolution(seed: int) -> tuple[str, list[int]]:
     y = ("[o]" if channels else "") + "".join(shape) + t
     own = ("[o][c]" if channels else "") + "".join(shape) + ("" if known else "".join(f"[{d[3]}]" for d in dims))
     source = f"""
-def f {own} (k: {k}) (x: {x}): {y} = {term}
-entry main {own} (k: {k}) (x: {x}): {y} = f k x
-entry back {own} (k: {k}) (x: {x}) (s: {y}): ({k}, {x}) = vjp (\\(k, x) -> f k x) (k, x) s
-entry fore {own} (k: {k}) (x: {x}) (dk: {k}) (dx: {x}): {y} = jvp (\\(k, x) -> f k x) (k, x) (dk, dx)
-entry again {own} (k: {k}) (x: {x}) (dk: {k}) (dx: {x}) (s: {y}): ({k}, {x}) =
-  jvp (\\(k, x) -> vjp (\\(k, x) -> f k x) (k, x) s) (k, x) (dk, dx)
+def f {own} (d: i64) (k: {k}) (x: {x}): {y} = {term}
+entry main {own} (d: i64) (k: {k}) (x: {x}): {y} = f d k x
+entry back {own} (d: i64) (k: {k}) (x: {x}) (s: {y}): ({k}, {x}) = vjp (\\(k, x) -> f d k x) (k, x) s
+entry fore {own} (d: i64) (k: {k}) (x: {x}) (dk: {k}) (dx: {x}): {y} = jvp (\\(k, x) -> f d k x) (k, x) (dk, dx)
+entry again {own} (d: i64) (k: {k}) (x: {x}) (dk: {k}) (dx: {x}) (s: {y}): ({k}, {x}) =
+  jvp (\\(k, x) -> vjp (\\(k, x) -> f d k x) (k, x) s) (k, x) (dk, dx)
 """
-    return source, [2 if channels else 0, *sizes[: len(dims)]]
+    return source, [dilation, 2 if channels else 0, *sizes[: len(dims)]]
 
 
 def arguments(source: str, shape: list[int], n: int, seed: int) -> list[Any]:
     rng = np.random.default_rng(seed)
     dtype = np.float32 if "f32" in source else np.float64
-    o, *window = shape
+    dilation, o, *window = shape
     space = (n, n + 1)[: len(window)]
     lead, c = ((o + 7, o), (o,)) if o else ((), ())
     shapes = [(*lead, *window), (*c, *space), (*lead, *window), (*c, *space), (*lead[:1], *space)]
-    return [rng.integers(-3, 4, s).astype(dtype) for s in shapes]
+    return [np.int64(dilation), *[rng.integers(-3, 4, s).astype(dtype) for s in shapes]]
 
 
 def close(made: Any, expected: Any) -> None:
@@ -105,12 +111,12 @@ def test_random_convolutions(seed: int, backend: str) -> None:
     source, shape = convolution(seed)
     made, expected = futad.compile(source, backend=backend), futad.compile(source, backend="interp")
     for n in (1, 5, 40):
-        k, x, dk, dx, s = arguments(source, shape, n, seed)
-        calls = {"main": (k, x), "back": (k, x, s), "fore": (k, x, dk, dx), "again": (k, x, dk, dx, s)}
+        d, k, x, dk, dx, s = arguments(source, shape, n, seed)
+        calls = {"main": (d, k, x), "back": (d, k, x, s), "fore": (d, k, x, dk, dx), "again": (d, k, x, dk, dx, s)}
         for name, args in calls.items():
             if n < 40 or name == "main":
                 close(getattr(made, name)(*args), getattr(expected, name)(*args))
-        forward, (bk, bx) = made.fore(k, x, dk, dx), made.back(k, x, s)
+        forward, (bk, bx) = made.fore(d, k, x, dk, dx), made.back(d, k, x, s)
         assert (forward * s).sum() == (bk * dk).sum() + (bx * dx).sum()
 
 
@@ -127,7 +133,7 @@ def test_most_of_them_are_contractions(seeds: range) -> None:
 @pytest.mark.parametrize("seed", slow_but([0], [0, 3]))
 def test_devices_run_them_as_written(seed: int) -> None:
     source, shape = convolution(seed)
-    args = arguments(source, shape, 5, seed)[:2]
+    args = arguments(source, shape, 5, seed)[:3]
     made, expected = (futad.compile(source, backend=b) for b in ("emulated", "interp"))
     close(made.main(*args), expected.main(*args))
 
@@ -139,15 +145,15 @@ def test_in_range_and_in_order(seed: int) -> None:
     source, shape = convolution(seed)
     program = compile_program(compile_text(source), target=MULTICORE)
     checked = CBackend(program, MULTICORE, carries=frozenset({checks.MEMORY}))
-    k, x, _, _, s = arguments(source, shape, 5, seed)
-    sizes = [int(n) for n in sizes_of(program.funs["back"], (k, x, s))]
-    close(tuple(checked.run("back", [*sizes, k, x, s])), tuple(Interpreter(program).run("back", [*sizes, k, x, s])))
+    d, k, x, _, _, s = arguments(source, shape, 5, seed)
+    args = [*[int(n) for n in sizes_of(program.funs["back"], (d, k, x, s))], d, k, x, s]
+    close(tuple(checked.run("back", args)), tuple(Interpreter(program).run("back", args)))
 
 
 def sizes_of(fun: Any, args: tuple[Any, ...]) -> list[int]:
     known: dict[Any, int] = {}
     for p, a in zip(fun.body.params[fun.num_sizes :], args, strict=True):
-        known.update(zip(p.type.shape, a.shape, strict=True))
+        known.update(zip(shape_of(p.type), a.shape, strict=True))
     return [known[p] for p in fun.body.params[: fun.num_sizes]]
 
 
@@ -192,9 +198,54 @@ def test_not_finite() -> None:
     assert np.isfinite(y).sum() == 61 and (y[19:22] == np.inf).all()
 
 
+LEFT_OUT = """
+def f [o][c][n] (d: i64) (k: [o][c][3]f64) (x: [c][n]f64): [o][n]f64 =
+  map (\\f -> tabulate n (\\i -> f64.sum (map2 (\\g r -> f64.sum (map2 (\\a j ->
+    let p = i + (1 - j) * d in if p < 0 || p >= n then 0 else a * r[p]) g (iota 3))) f x))) k
+entry main [o][c][n] (d: i64) (k: [o][c][3]f64) (x: [c][n]f64): [o][n]f64 = f d k x
+entry back [o][c][n] (d: i64) (k: [o][c][3]f64) (x: [c][n]f64) (s: [o][n]f64) = vjp (\\(k, x) -> f d k x) (k, x) s
+"""
+
+
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+@pytest.mark.parametrize("d", [0, 1, 7, -3, 1 << 40, 1 << 62])
+def test_what_is_out_of_range_has_no_term(d: int, backend: str) -> None:
+    """Whatever it would be multiplied by."""
+    with counting() as counts:
+        made = futad.compile(LEFT_OUT, backend=backend)
+        rng = np.random.default_rng(d % 1000)
+        for n in (0, 1, 6, 40):
+            k, x, s = [rng.integers(-3, 4, shape).astype(float) for shape in ((3, 2, 3), (2, n), (3, n))]
+            k[1, 0], s[:, :1] = [np.inf, 1, np.nan], -np.inf
+            for name, args in (("main", (np.int64(d), k, x)), ("back", (np.int64(d), k, x, s))):
+                close(getattr(made, name)(*args), getattr(interpreted(LEFT_OUT), name)(*args))
+    assert counts["contractions"] and counts["adjoint-contractions"]
+
+
+@pytest.mark.parametrize("d", [2, 0, -1, 1 << 62, -(1 << 62)])
+def test_places_that_nothing_leaves_out_are_in_range(d: int) -> None:
+    source = LEFT_OUT.replace("p < 0 || p >= n", "p < 0").replace("(1 - j)", "(0 - j)")
+    made = futad.compile(source, backend="c")
+    x, s = np.arange(80.0).reshape(2, 40), np.ones((3, 40))
+    k = np.arange(18.0).reshape(3, 2, 3)
+    if d >= 0:
+        for name, args in (("main", (k, x)), ("back", (k, x, s))):
+            close(*[getattr(p, name)(np.int64(d), *args) for p in (made, interpreted(source))])
+    else:
+        for call in (made.main, interpreted(source).main):
+            with pytest.raises(futad.errors.BoundsError, match="out of bounds"):
+                call(np.int64(d), k, x)
+
+
+@functools.cache
+def interpreted(source: str) -> Any:
+    return futad.compile(source, backend="interp")
+
+
 CORE = """
 fun main [n_1: i64, m_2: i64] (a_3: [n_1][m_2]f64, b_4: [m_2]f64) -> (r_9: [n_1]f64) = {
-  let r_8: [n_1]f64 = contraction([n_1, m_2], 1, a_3, [0i64, 0i64], [[1, 0], [0, 1]], b_4, [%s], [[0, %s]])
+  let r_8: [n_1]f64 = contraction([n_1, m_2], 1, a_3, [0i64, 0i64], [1i64, 0i64, 0i64, 1i64], b_4, [%s], [0i64, %s],
+    [False, False])
   in (r_8)
 }
 """
@@ -203,7 +254,7 @@ fun main [n_1: i64, m_2: i64] (a_3: [n_1][m_2]f64, b_4: [m_2]f64) -> (r_9: [n_1]
 @pytest.mark.slow
 @pytest.mark.parametrize("backwards", [False, True])
 def test_the_construct(backwards: bool) -> None:
-    text = CORE % (("2i64", "-1") if backwards else ("0i64", "1"))
+    text = CORE % (("2i64", "-1i64") if backwards else ("0i64", "1i64"))
     program = parse_program(text)
     check_program(program)
     assert heads(parse_program(program_text(program))) == heads(program) and "contraction(" in program_text(program)

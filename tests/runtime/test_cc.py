@@ -162,6 +162,12 @@ def test_broken_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         cc.build_library(SOURCE % 1)
 
 
+def test_flags_that_the_compiler_does_not_know(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CFLAGS", "--no-such-flag")
+    with pytest.raises(BackendError, match="rejects the flags in FUTAD_CFLAGS:\n.*--no-such-flag"):
+        cc.build_library(SOURCE % 1)
+
+
 def hanging(folder: Path) -> Path:
     """A compiler that waits for a child of its own, whose number it writes to the file `child`."""
     script = folder / "mycc"

@@ -55,8 +55,9 @@ def alone(program: Program, name: str) -> Program:
 
 
 def regions(program: Program, name: str) -> int:
-    """How many parallel regions the C for several threads has."""
-    return c_backend(alone(program, name), multicore=True).source.count("futad_parallel(&region.job, ")
+    """How many parallel regions the C for several threads has, those around loops included."""
+    source = c_backend(alone(program, name), multicore=True).source
+    return source.count("futad_parallel(&region.job, ") + source.count("futad_team_run(&region.team, ")
 
 
 def kernels(program: Program, name: str) -> list[str]:

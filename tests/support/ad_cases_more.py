@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from futad.core import ir
+from futad.core.contraction import Factor, fixed
+from futad.core.contraction import contraction as of_factors
 from futad.core.node import Range
 from futad.core.types import BOOL, F64, I64, ONE, TRUE, ZERO, AccType, Const, i64, one, zero
 from tests.support.ad_cases import BINS, case, normal, operator, rng, square, total
@@ -25,12 +27,18 @@ def contraction(b, s, xs, ws):
     """Windows, whose adjoints gather; every other element, along a diagonal, whose adjoints are added up."""
     n, m = s["n"], s["m"]
     outs = b.op("sub", n, ONE)
-    own = ((0, 0, 1),)
-    parts = [
-        ir.Contraction((outs, m, i64(2)), 2, xs, (ONE, ZERO), ((1, 0, -1), (0, 1, 0)), ws, (ZERO,), own),
-        ir.Contraction((ONE, i64(2), m), 2, xs, (ZERO, ZERO), ((2, 1, 0), (0, 0, 1)), ws, (ZERO,), own),
-        ir.Contraction((i64(2), i64(2), ONE), 2, xs, (ONE, ZERO), ((1, 1, 1), (1, 0, 0)), ws, (ZERO,), own),
+    ways = [
+        ((outs, m, i64(2)), (ONE, ZERO), ((1, 0, -1), (0, 1, 0)), False),
+        ((ONE, i64(2), m), (ZERO, ZERO), ((2, 1, 0), (0, 0, 1)), False),
+        ((i64(2), i64(2), ONE), (ONE, ZERO), ((1, 1, 1), (1, 0, 0)), False),
+        ((n, m, i64(3)), (i64(-1), ZERO), ((1, 0, 1), (0, 1, 0)), True),
+        ((n, m, i64(3)), (i64(-1), ZERO), ((1, 0, 2), (1, 1, 0)), True),
     ]
+    own = Factor(ws, (ZERO,), fixed(((0, 0, 1),)))
+    windows = [(sizes, Factor(xs, start, fixed(steps), out)) for sizes, start, steps, out in ways]
+    parts = [of_factors(sizes, 2, f, own) for sizes, f in windows]
+    apart = tuple([tuple([n if step is i64(2) else step for step in row]) for row in fixed(((1, 0, 2), (0, 1, 0)))])
+    parts.append(of_factors((n, m, i64(3)), 2, Factor(xs, (i64(-2), ZERO), apart, True), own))
     return [total(b, b.let(p)) for p in parts]
 
 

@@ -56,7 +56,7 @@ def test_a_test_run_names_the_pass_that_breaks_a_program(tmp_path, monkeypatch, 
     monkeypatch.delenv(checks.VARIABLE)
     futad = Runner(tmp_path, monkeypatch, capfdbinary)
     futad.file("p.fut", TEXT)
-    with_pass(monkeypatch, name, run=out_of_scope, after="")
+    with_pass(monkeypatch, name, run=out_of_scope, after="", needs=(), settles=False)
     done = futad("test", "-b", backend, "p.fut")
     assert done.code == 1
     text = done.out + done.err

@@ -11,14 +11,16 @@ import pytest
 
 import futad
 from futad import checks, pipeline
+from futad.backend.c import CBackend
 from futad.core import ir
 from futad.core.text import program_text
-from futad.core.types import I64, Const, Var
+from futad.core.types import F64, I64, Const, Var
 from futad.errors import InternalError, UsageError
 from futad.pipeline import Pass, Trace, compile_program, pass_names
+from futad.rewrite.simplify import Simplifier, simplify
 from futad.rewrite.strategy import Stats
 from futad.runtime import cc
-from futad.source import compile_text
+from futad.source import compile_text, load_program
 from futad.target import FEW, INTERP, TARGETS, Target, target_of
 from tests.support.cli_helpers import Runner
 from tests.support.needs import has_cxx
@@ -65,7 +67,11 @@ def test_what_is_listed_is_what_runs(
     compile_program(compile_text(TEXT, "p.fut"), target=target_of(backend), trace=trace)
     assert [r.name for r in trace.records] == list(listed) == pass_names(target_of(backend))
     changed = {r.name for r in trace.records if r.changed}
-    assert ran(monkeypatch, backend) == [name for name, after in listed.items() if not after or after in changed]
+    names = [r.name for r in trace.records if r.ran]
+    assert ran(monkeypatch, backend) == names
+    assert all(not after or after in changed for name, after in listed.items() if name in names)
+    quiet = {p.name for p in pipeline.PASSES if p.needs or p.settles}
+    assert all(name in quiet or after and after not in changed for name, after in listed.items() if name not in names)
 
 
 def test_cuda_runs_what_the_emulated_device_runs() -> None:
@@ -163,3 +169,59 @@ def test_rules_are_counted_in_the_passes_of_a_backend_too() -> None:
         assert trace.rules is not None
         counts.append({name for name, hits, *_ in trace.rules.table() if hits})
     assert counts[1] - counts[0] >= {"acc_reduced", "acc_removed"}
+
+
+PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.fut"))
+EVERY = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if k % 8 else []) for k, p in enumerate(PROGRAMS)]
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_a_pass_changes_only_programs_with_what_it_needs(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Passes that are left out for want of a construct, run all the same."""
+    concerned = pipeline._concerns
+    left_out: list[str] = []
+
+    def always(p: Pass, program: ir.Program) -> bool:
+        if not concerned(p, program):
+            left_out.append(p.name)
+        return True
+
+    monkeypatch.setattr(pipeline, "_concerns", always)
+    for name in ("c", "cuda"):
+        trace, before = Trace(), len(left_out)
+        compile_program(load_program(str(path)), target=target_of(name), trace=trace)
+        changed = {r.name for r in trace.records if r.changed}
+        assert len(left_out) > before, "some pass is about what the program has not"
+        assert changed.isdisjoint(left_out[before:])
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_the_simplifier_finds_as_much_where_it_looks_at_everything_again(
+    monkeypatch: pytest.MonkeyPatch, path: Path
+) -> None:
+    """Statements that it left alone before, and whose operands are as they were, are not tried again."""
+
+    def code() -> str:
+        return re.sub(r"_\d+\b", "", CBackend(compile_program(load_program(str(path)), target=target_of("c"))).source)
+
+    quick = code()
+    monkeypatch.setattr(Simplifier, "as_it_was", lambda self, stm, out: False)
+    assert code() == quick
+
+
+def test_a_statement_is_tried_again_where_an_operand_is_made_otherwise() -> None:
+    program = simplify(compile_text("entry main (x: f64) (k: f64): f64 = f64.sin x + k"))
+    assert simplify(program) is program
+    (fun,) = program.funs.values()
+    sine, total = fun.body.stms
+    x, k = fun.body.params
+
+    def left(params: ir.Atoms, stms: tuple[ir.Stm, ...]) -> list[str]:
+        """The operations that the simplifier leaves of the statements."""
+        body = ir.Lambda(params, stms, fun.body.result)
+        (made,) = simplify(ir.Program({"main": replace(fun, body=body)})).funs.values()
+        return [s.exp.op for s in made.body.stms if isinstance(s.exp, ir.Op)]
+
+    assert left((x, k), (sine, total)) == ["sin", "add"]
+    assert left((x, k), (ir.Stm(sine.pat, ir.Op("neg", (x,))), total)) == ["sub"], "k + (-x)"
+    assert left((x,), (ir.Stm((k,), ir.Alias(Const(F64, 0.0))), sine, total)) == ["sin"], "sin x + 0"

@@ -167,7 +167,7 @@ def test_a_nest_is_forced_forbidden_and_tuned() -> None:
     jammed = source('nest "p.fut:4": jam(2)')
     assert "unroll-and-jam(4)" in nests(compile_text(TEXT, "p.fut"), s.default(), C)
     assert len({plain, jammed, source('nest "p.fut:4": jam(3)'), source('nest "p.fut:4": no jam')}) == 4
-    assert source('nest "p.fut:4": jam(4)') == plain == source('nest "p.fut:4": no masks')
+    assert source('nest "p.fut:4": jam(4)') == plain == source('nest "p.fut:4": no fission')
     assert source('nest "p.fut:7": lanes(8)').count("omp simd") > plain.count("omp simd")
     assert source('nest "*": jam(3)') == source('nest "p.fut:4": jam(3)') and source('nest "*": rows') == plain
     assert source('nest "*": no lanes ; no jam').count("FUTAD_INDEPENDENT") < plain.count("FUTAD_INDEPENDENT")
@@ -177,6 +177,7 @@ def test_a_nest_is_forced_forbidden_and_tuned() -> None:
     ("asked", "cause"),
     [
         ('nest "p.fut:7": jam(2)', "'unroll-and-jam.2.' is impossible for the nest p.fut:7: there is no loop inside"),
+        ('nest "p.fut:7": fission(64)', "'loop-fission.64.' is impossible .*: there is no loop inside"),
         ('nest "p.fut:4": rows', "'rows-of-products' is impossible"),
         ('nest "p.fut:5": jam(1)', "'jam' takes a number from 2 to 16, not 1"),
         ('nest "p.fut:5": across(4)', "'across' takes no numbers, not 4"),

@@ -209,6 +209,17 @@ def test_a_wrong_result_is_found_and_kept(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.slow
+def test_an_interpreter_that_stops_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stops(self: Any, name: str, args: Any) -> Any:
+        raise KeyError("a variable")
+
+    monkeypatch.setattr(batch.Interpreter, "run", stops)
+    (f,) = batch.run(Task(1, batch.PASSES, "f64", (("twice", 1),), ("rev",))).findings
+    assert (f.what, f.detail) == ("interpreter", "KeyError: 'a variable'")
+    assert "interpreter" in f.suspect
+
+
+@pytest.mark.slow
 @needs_cc
 def test_rounding_is_no_finding() -> None:
     # Rotations by angles that are what was rotated before: in f32 nothing is left of the inputs' digits.

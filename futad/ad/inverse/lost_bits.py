@@ -30,6 +30,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from futad.ad.emit import coerce
+from futad.ad.inverse.hashes import mixed, sum_of
 from futad.core import ir
 from futad.core.attributes import SAME_BITS
 from futad.core.builder import Builder
@@ -225,14 +226,8 @@ def _found(b: Builder, n: Atom | None, row: Atom, y: Atom) -> list[Atom]:
 
 
 def _hashed(b: Builder, n: Atom | None, x: Atom) -> list[Atom]:
-    """The sum of hashes of floats; each bit of a float changes about half the bits of its hash (Steele, Lea and Flood,
-    "Fast splittable pseudorandom number generators", OOPSLA 2014)."""
-
-    def hash_(c: Builder, x: Atom) -> Sequence[Atom]:
-        h = c.op("mul", _bits(c, x), Const(U64, 0x9E3779B97F4A7C15))
-        return [c.op("mul", c.op("xor", h, c.op("ushr", h, Const(U64, 32))), Const(U64, 0xBF58476D1CE4E5B9))]
-
-    return [_total(b, n, _each(b, n, [x], hash_)[0])]
+    """The sum of hashes of floats."""
+    return [_total(b, n, _each(b, n, [x], lambda c, x: [mixed(c, _bits(c, x))])[0])]
 
 
 def _by_itself(
@@ -275,11 +270,7 @@ def _each(
 
 def _total(b: Builder, n: Atom | None, a: Atom) -> Atom:
     """The sum of integers."""
-    if n is None:
-        return a
-    t = elem_of(a.type)
-    add = b.lambda_([("x", t), ("y", t)], lambda c, x, y: [c.op("add", x, y)])
-    return b.emit(ir.Reduce(n, (a,), add, (Const(t, 0),), True), "total")[0]
+    return a if n is None else sum_of(b, n, a)
 
 
 def _is_whole(b: Builder, k: Atom) -> Atom:

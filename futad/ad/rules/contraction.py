@@ -6,10 +6,12 @@ is invertible: in `y[i] = sum over p of w[p] * x[i + p]`, x[u] is read for i = u
     x_bar[u] = sum over p of y_bar[u - p] * w[p]
 
 where y_bar is zero outside of the places that it has.  It is put in the middle of zeros, so that no place is out of
-range.  Each dimension of a factor is solved for one axis, its *pivot*, which must move by one in it, run over the whole
-of a dimension of the seed or of the other factor, and be nowhere else; that one gets the zeros.  All of x_bar is gone
-through where the contraction went through its pivots, so these have to be about as long as x: that is asked when sizes
-are known.  Where no pivot is, seeds are added up at the places.
+range; where the contraction leaves out what is out of range, too (`open`), or steps are not known, and so the number of
+zeros is not, there are no zeros, and terms are left out.  Each dimension of a factor is solved for one axis, its
+*pivot*, which must move by one in it, run over the whole of a dimension of the seed or of the other factor, and be
+nowhere else; that one gets the zeros.  All of x_bar is gone through where the contraction went through its pivots, so
+these have to be about as long as x: that is asked when sizes are known.  Where no pivot is, seeds are added up at the
+places.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ from futad.ad.rules.array import _rule
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
+from futad.core.contraction import contraction, fixed
 from futad.core.node import Range
 from futad.core.types import BOOL, ONE, ZERO, AccType, Atom, Const, Var, elem_of, i64, shape_of, zero
 from futad.legality import Legality
@@ -57,7 +60,7 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
 
 
 def _with(e: ir.Contraction, a: Atom, b: Atom) -> ir.Contraction:
-    return ir.Contraction(e.sizes, e.outs, a, e.a_start, e.a_steps, b, e.b_start, e.b_steps)
+    return ir.Contraction(e.sizes, e.outs, a, e.a_start, e.a_steps, b, e.b_start, e.b_steps, e.open)
 
 
 def _pull(s: Scope, e: ir.Contraction, seed: Atom) -> None:
@@ -89,7 +92,7 @@ def _long(b: Builder, e: ir.Contraction, x: ir.Factor, pivots: dict[int, int]) -
     for d, pivot in pivots.items():
         size, n = e.sizes[pivot], shape_of(x.array.type)[d]
         others = [e.sizes[k] for k in x.axes(d) if k != pivot]
-        if not isinstance(size, Const) and all(isinstance(m, Const) and m.value <= WINDOW for m in others):
+        if n is size or not isinstance(size, Const) and all(isinstance(m, Const) and m.value <= WINDOW for m in others):
             continue
         if isinstance(size, Const) and isinstance(n, Const):
             if n.value > LONGER * size.value:
@@ -103,7 +106,7 @@ def _long(b: Builder, e: ir.Contraction, x: ir.Factor, pivots: dict[int, int]) -
 def _seed(e: ir.Contraction, seed: Atom) -> ir.Factor:
     """The seed as a factor of the adjoint: read at the result's axes."""
     rank = range(len(e.sizes))
-    return ir.Factor(seed, (ZERO,) * e.outs, tuple([tuple([int(k == d) for k in rank]) for d in range(e.outs)]))
+    return ir.Factor(seed, (ZERO,) * e.outs, fixed([[int(k == d) for k in rank] for d in range(e.outs)]))
 
 
 def _pivots(e: ir.Contraction, x: ir.Factor, y: ir.Factor) -> list[dict[int, int]]:
@@ -120,7 +123,7 @@ def _pivots(e: ir.Contraction, x: ir.Factor, y: ir.Factor) -> list[dict[int, int
         fit: list[int] = []
         for k in x.axes(d):
             seed_only, other_only = k < e.outs and not y.of(k), k >= e.outs and k in alone
-            if BY_ONE(abs(x.steps[d][k]) == 1) and ELSEWHERE_ALONE(seed_only or other_only):
+            if BY_ONE(x.steps[d][k] in (ONE, i64(-1))) and ELSEWHERE_ALONE(seed_only or other_only):
                 fit.append(k)
         # The others are summed over for each place: it has to be the longest, where sizes are known.
         longest = max([_length(e.sizes[k]) for k in x.axes(d)], default=0)
@@ -145,25 +148,31 @@ def _gathered(
     sizes = (*shape, *[e.sizes[k] for k in rest])
     # Where each axis' iteration is: a start, and its steps by the new axes.
     start: dict[int, Atom] = dict.fromkeys(range(len(e.sizes)), ZERO)
-    steps: dict[int, list[int]] = {k: [0] * len(sizes) for k in range(len(e.sizes))}
+    steps: dict[int, list[Atom]] = {k: [ZERO] * len(sizes) for k in range(len(e.sizes))}
     for k, d in whole.items():
-        steps[k][d] = 1
+        steps[k][d] = ONE
     for at, k in enumerate(rest, len(shape)):
-        steps[k][at] = 1
+        steps[k][at] = ONE
     factors = {False: _seed(e, seed), True: y}
     zeros: dict[bool, dict[int, tuple[Atom, Atom]]] = {False: {}, True: {}}  # before and after, by dimension
+    known = all(isinstance(step, Const) for d in pivots for step in x.steps[d])
+    opens = not known or x.open
     for d, pivot in pivots.items():
         # start + by * pivot + sum of step * k = d
-        by = x.steps[d][pivot]
-        steps[pivot][d] = by
+        by = 1 if x.steps[d][pivot] is ONE else -1
+        steps[pivot][d] = i64(by)
         first, last = b.op("mul", i64(-by), x.start[d]), b.op("sub", shape[d], ONE)
         low: Atom = first if by > 0 else b.op("sub", first, last)
         high: Atom = b.op("add", first, last) if by > 0 else first
         for at, k in enumerate(rest, len(shape)):
-            if step := -by * x.steps[d][k]:
-                steps[pivot][at] = step
-                far = b.op("mul", i64(step), b.op("sub", e.sizes[k], ONE))
-                low, high = (b.op("add", low, far), high) if step < 0 else (low, b.op("add", high, far))
+            step = _times(b, -by, x.steps[d][k])
+            steps[pivot][at] = step
+            if isinstance(step, Const) and step.value:
+                far = b.op("mul", step, b.op("sub", e.sizes[k], ONE))
+                low, high = (b.op("add", low, far), high) if step.value < 0 else (low, b.op("add", high, far))
+        if opens:
+            start[pivot] = first
+            continue
         before = b.op("max", ZERO, b.op("sub", ZERO, low))
         after = b.op("max", ZERO, b.op("sub", high, b.op("sub", e.sizes[pivot], ONE)))
         start[pivot] = b.op("add", first, before)
@@ -172,22 +181,36 @@ def _gathered(
     made: list[ir.Factor] = []
     for which, f in factors.items():
         starts: list[Atom] = []
-        new: list[tuple[int, ...]] = []
+        new: list[ir.Atoms] = []
         for d, place in enumerate(f.start):
-            moved = [0] * len(sizes)
+            moved: list[Atom] = [ZERO] * len(sizes)
             for k in f.axes(d):
-                by = f.steps[d][k]
-                moved = [m + by * n for m, n in zip(moved, steps[k], strict=True)]
+                step = f.steps[d][k]
+                moved = [_plus(b, m, _times(b, step, n)) for m, n in zip(moved, steps[k], strict=True)]
                 if start[k] is not ZERO:
-                    place = b.op("add", place, b.op("mul", i64(by), start[k]))
+                    place = b.op("add", place, b.op("mul", step, start[k]))
             starts.append(place)
             new.append(tuple(moved))
-        made.append(ir.Factor(_padded(b, f.array, zeros[which]), tuple(starts), tuple(new)))
-    left, right = made
-    contraction = ir.Contraction(
-        sizes, len(shape), left.array, left.start, left.steps, right.array, right.start, right.steps
-    )
-    return b.let(contraction, "bar")
+        open_ = f.open or opens and any((pivot >= e.outs) is which for pivot in pivots.values())
+        made.append(ir.Factor(_padded(b, f.array, zeros[which]), tuple(starts), tuple(new), open_))
+    return b.let(contraction(sizes, len(shape), *made), "bar")
+
+
+def _times(b: Builder, x: Atom | int, y: Atom) -> Atom:
+    """The product of steps."""
+    x = i64(x) if isinstance(x, int) else x
+    if isinstance(x, Const) and isinstance(y, Const):
+        return i64(x.value * y.value)
+    if x is ZERO or y is ZERO:
+        return ZERO
+    return y if x is ONE else x if y is ONE else b.op("mul", x, y)
+
+
+def _plus(b: Builder, x: Atom, y: Atom) -> Atom:
+    """The sum of steps."""
+    if isinstance(x, Const) and isinstance(y, Const):
+        return i64(x.value + y.value)
+    return y if x is ZERO else x if y is ZERO else b.op("add", x, y)
 
 
 def _padded(b: Builder, array: Atom, zeros: dict[int, tuple[Atom, Atom]]) -> Atom:
@@ -208,11 +231,18 @@ def _scattered(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Fa
     t = x.array.type
     at: list[Var] = []
 
+    def added(inner: Builder, acc: Atom) -> Atom:
+        value = inner.op("mul", inner.at(seed, *at[: e.outs]), inner.at(y.array, *_place(inner, y, at)))
+        return add_to_acc(inner, acc, _place(inner, x, at), value, None)
+
     def level(inner: Builder, acc: Atom) -> Atom:
         k = len(at)
         if k == len(e.sizes):
-            value = inner.op("mul", inner.at(seed, *at[: e.outs]), inner.at(y.array, *_place(inner, y, at)))
-            return add_to_acc(inner, acc, _place(inner, x, at), value, None)
+            there = _there(inner, y, at)
+            if there is None:
+                return added(inner, acc)
+            then, orelse = inner.body(lambda c: [added(c, acc)]), inner.body(lambda c: [acc])
+            return inner.emit(ir.If(there, then, orelse), "acc", types=[acc.type])[0]
         iterations = inner.let(ir.Iota(e.sizes[k], ZERO, ONE), "is")
 
         def body(bb: Builder, a: Var, i: Var) -> list[Atom]:
@@ -229,13 +259,22 @@ def _scattered(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Fa
     return b.emit(ir.WithAcc((b.zeros(t, "bar"),), "add", lam), "bar")[0]
 
 
+def _there(b: Builder, f: ir.Factor, at: list[Var]) -> Atom | None:
+    """Whether a place is in range; None if all are.  (Additions to places out of range are ignored anyway.)"""
+    out: Atom | None = None
+    for place, n in zip(_place(b, f, at), shape_of(f.array.type), strict=True) if f.open else ():
+        within = b.op("and", b.op("le", ZERO, place), b.op("lt", place, n))
+        out = within if out is None else b.op("and", out, within)
+    return out
+
+
 def _place(b: Builder, f: ir.Factor, at: list[Var]) -> tuple[Atom, ...]:
     out: list[Atom] = []
     for start, steps in zip(f.start, f.steps, strict=True):
         place = start
         for i, step in zip(at, steps, strict=True):
-            if step:
-                place = b.op("add", place, i if step == 1 else b.op("mul", i, i64(step)))
+            if step is not ZERO:
+                place = b.op("add", place, i if step is ONE else b.op("mul", i, step))
         out.append(place)
     return tuple(out)
 

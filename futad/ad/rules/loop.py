@@ -369,7 +369,7 @@ def _reverse_for(
         if rounded and not s.widths and not grown and not second.chains:
             memory = _memory(s, before, stm)
             again = None if memory is not None else _again(s, stm, [kept[k] for k in rounded], kept)
-            _with_points(before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
+            _with_points(s, before, emitted, pat, exp, {k: restores[k] for k in rounded}, memory, again)
             s.replace(emitted, before.stms)
             return {kept[k]: r for k, r in restores.items()}
         new = ir.Stm(pat, exp, emitted.attrs)
@@ -388,13 +388,16 @@ def _reverse_for(
 
 
 def _with_points(
-    b: Builder, emitted: ir.Stm, pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
+    s: Scope, b: Builder, emitted: ir.Stm, pat: Sequence[Var], loop: ir.For, rounded: dict[int, Restore],
     memory: tuple[Atom, Atom] | None, again: tuple[ir.For, list[int]] | None,
 ) -> None:  # fmt: skip
     """The forward sweep of a loop that is undone with round-off, with points of return."""
     step, which = (None, list(rounded)) if again is None else again
     n = iterations_as_i64(b, loop.bound)
-    points = kept_states(b, emitted, pat, loop, which, n, memory and memory[0], step)
+    near = None
+    if NO_DERIVATIVE(not s.ctx.how.tangents and not s.ctx.how.adjoints):
+        near = {k: r.returns for k, r in rounded.items() if r.returns is not None}
+    points = kept_states(b, emitted, pat, loop, which, n, memory and memory[0], step, near)
     for k, restore in rounded.items():
         restore.points, restore.row = points, k
 

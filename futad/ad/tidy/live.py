@@ -32,13 +32,16 @@ def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], 
 
 def _checks(e: ir.Exp) -> bool:
     """Whether `e` contains an assertion or prints, or calls a function that does."""
+    if not e.scoped or not any(c.effect or c is ir.Call for lam in e.lambdas() for c in lam.inside()):
+        return e.effect or isinstance(e, ir.Call) and current().checks(e.name)
     inside = (s.exp for lam in e.lambdas() for s in ir.statements(lam.stms))
     return any(x.effect or isinstance(x, ir.Call) and current().checks(x.name) for x in (e, *inside))
 
 
 def live_lambda(lam: ir.Lambda, result: tuple[Atom, ...]) -> ir.Lambda:
     stms, _ = live(lam.stms, result)
-    return ir.Lambda(lam.params, tuple(stms), result)
+    same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
+    return lam if same and result == lam.result else ir.Lambda(lam.params, tuple(stms), result)
 
 
 def _sized(stm: ir.Stm, keep: list[bool]) -> list[bool]:
@@ -66,10 +69,14 @@ def prune(stm: ir.Stm, used: set[Var]) -> ir.Stm:
             inside = _used_in(lam)
             on = [p in inside or isinstance(p.type, AccType) for p in lam.params]
             params = tuple([p for p, o in zip(lam.params, on, strict=True) if o])
+            if lam is e.lam and len(params) == len(lam.params):
+                return stm
             return ir.Stm(pat, ir.Map(e.width, _pick(e.arrays, on), ir.Lambda(params, lam.stms, lam.result)), stm.attrs)
         case ir.If():
             then = live_lambda(e.then, _pick(e.then.result, keep))
             orelse = live_lambda(e.orelse, _pick(e.orelse.result, keep))
+            if then is e.then and orelse is e.orelse:
+                return stm
             return ir.Stm(pat, ir.If(e.cond, then, orelse), stm.attrs)
         case ir.Par():
             k = len(e.first.result)

@@ -61,7 +61,7 @@ class _Protector:
         out: list[ir.Stm] = []
         for s in reversed(stms):
             exp, copies = self._exp(s.exp, live, own)
-            out.append(ir.Stm(s.pat, exp, s.attrs))
+            out.append(s if exp is s.exp else ir.Stm(s.pat, exp, s.attrs))
             out += reversed(copies)
             live.update(self.of(v) for v in ir.stm_free(s))
         return out[::-1], result
@@ -69,7 +69,8 @@ class _Protector:
     def _look(self, stms: Sequence[ir.Stm]) -> None:
         """Note which variables are views, and of what."""
         for s in stms:
-            self._is(s.pat, s.exp.views())
+            if views := s.exp.views():
+                self._is(s.pat, views)
             # Which are their functions, once derivatives are taken.
             if isinstance(s.exp, ir.WithVjp | ir.WithJvp | ir.WithInverse):
                 self._is(s.exp.lam.params, s.exp.args)
@@ -102,10 +103,11 @@ class _Protector:
             stms, result = self.scope(
                 lam.stms, lam.result, set() if repeats else live, set(lam.params) if repeats else own
             )
-            return ir.Lambda(lam.params, tuple(stms), result)
+            same = len(stms) == len(lam.stms) and all(a is b for a, b in zip(stms, lam.stms, strict=True))
+            return lam if same and result == lam.result else ir.Lambda(lam.params, tuple(stms), result)
 
-        if e.lambdas():
-            e = e.rebuild(lambda a: a, inner)
+        if e.scoped:
+            e = ir.map_scopes(ir.Stm((), e), inner).exp
         if isinstance(e, ir.WithAcc):
             live = live | {self.of(v) for v in e.lam.free()}
         return e.consuming(guard), copies

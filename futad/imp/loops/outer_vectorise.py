@@ -43,17 +43,18 @@ MUCH = 20  # cost of an inner loop for which lanes may read and write where it s
 
 
 def outer_vectorised(
-    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False
+    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False, anywhere: bool = False
 ) -> ir.Blocks | None:
     """A map's loop (with this body) in blocks; None unless it has inner loops that carry scalars, which all iterations
     take equally often, and nothing else that could differ between iterations but scalars and places in memory.
     `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads.
-    `asked`: whether it pays or not."""
+    `asked`: whether it pays or not; `anywhere`: whether what is added to memory goes to places of other iterations, too
+    (no check has to be made, or all have been made before)."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return refused("there is no loop inside")
     body = if_converted(body, folds)
-    shape = Shape(loop.var, folds, {loop.var})
-    if not shape.takes(body, inner=False):
+    shape = Shape(loop.var, folds, {loop.var}, anywhere=anywhere)
+    if not shape.takes(body, inner=False) or not ADDED(not shape.added & shape.read):
         return refused("iterations differ in more than scalars and places in memory")
     columns = _reduces_columns(loop, body)
     if not shape.carried and not columns:
@@ -85,7 +86,7 @@ def in_blocks(loop: ir.For, body: list[ir.Stmt], shape: Shape) -> ir.Blocks | No
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    body = _scalar_adds(body, shape.scatter_adds)
+    body = _scalar_adds(body, shape.scatter_adds)  # the others one lane after the other (`backend/c_blocks.py`)
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))
 
@@ -98,7 +99,8 @@ class Shape:
     `scatter_adds`: how often others than its own are added to there.
 
     These places are each iteration's own: what is added to an accumulator has its place in range, which is checked, by
-    a branch that lanes could not take together, unless all that differs in it is the map's own index."""
+    a branch that lanes could not take together, unless all that differs in it is the map's own index.  Where they need
+    not be, lanes add one after the other to what is `added` to; pointers that are `read`."""
 
     var: str
     folds: Set[str]
@@ -112,6 +114,9 @@ class Shape:
     mentioned: set[str] = field(default_factory=set)
     carried: bool = False
     innermost: bool = False
+    anywhere: bool = False
+    added: set[str] = field(default_factory=set)
+    read: set[str] = field(default_factory=set)
 
     def takes(self, body: list[ir.Stmt], inner: bool) -> bool:
         """Whether the statements (of an inner loop, or the map's own) can be done for several iterations at a time."""
@@ -141,7 +146,9 @@ class Shape:
                     return op is None
                 if op is None:
                     return gathers
-                if gathers:
+                if self.anywhere:
+                    self.added.add(pointer)
+                elif gathers:
                     self.scatter_adds[pointer] = self.scatter_adds.get(pointer, 0) + 1
                 return op == "add" and value.type.is_float
             case ir.For(var, bound, inside, start, step=step):
@@ -191,6 +198,7 @@ class Shape:
             if inner and not FAILS_NOT(not can_fail(e)):
                 return False
             for x in loads_in(e):
+                self.read.add(x.pointer)
                 if x.pointer in self.folds and not ADDED(False):
                     return False
                 self.gathers |= self.innermost and self.differs(x.index)

@@ -21,6 +21,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
 from futad.imp.loops.distribute import distributed
 from futad.imp.loops.guarded_reads import staged_reads, straightened
+from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
 from futad.imp.loops.places import NO_SIZES, Sizes
@@ -30,9 +31,9 @@ from futad.imp.loops.split_index import index_set_split
 from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
-from futad.imp.loops.vectorise import accumulations, across, annotate, with_checks_first
+from futad.imp.loops.vectorise import accumulations, across, annotate, split_inner_checks, with_checks_first
 from futad.imp.loops.written_inside import written_inside
-from futad.imp.walk import statements
+from futad.imp.walk import parts, statements
 from futad.rewrite.choices import Choice, Nest
 from futad.rewrite.words import nearest
 from futad.target import Target
@@ -227,13 +228,31 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
-    return index_set_split(m.loop, m.name("s"), then)
+    def masked(loop: ir.For) -> ir.For | None:
+        if m.nest is not None and not m.nest.allows("guarded-reads"):
+            return None
+        with asking():
+            line = straightened(loop, m.name, True)
+            if line is None or not annotate(line, m.target.reassociates) or line.partials:
+                return None
+        every = [e for s in line.body for e in parts(s)]
+        guarded = sum(isinstance(e, ir.Guarded) for e in every)
+        if sum(isinstance(e, ir.Scalar) and e.op == "select" for e in every) > guarded:
+            return None  # GCC 12 takes no vectors where it puts two choices into one branch
+        fired("guarded-reads")
+        return line
+
+    return index_set_split(m.loop, m.name("s"), then, masked)
 
 
 def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     *checks, loop = with_checks_first(m.loop, m.asked("checks-first") is not None)
     done = then(loop) if checks else []
-    return [*checks, *done] if _some_lanes(done) else None
+    if _some_lanes(done):
+        return [*checks, *done]
+    *checks, loop = split_inner_checks(m.loop) if _outer_lanes(m) else [m.loop]
+    made = outer_vectorised(loop, accumulations(loop.body), m.folds, anywhere=True) if checks else None
+    return [*checks, made] if made is not None else None
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -305,6 +324,12 @@ def _masked(m: MapLoop, then: Then) -> list[Stmt] | None:
     return masked(m.loop, accumulations(m.loop.body), m.folds, m.name, m.target.reassociates, asked, m.sizes)
 
 
+def _fission(m: MapLoop, then: Then) -> list[Stmt] | None:
+    asked = None if m.asked("loop-fission") is None else m.number("loop-fission")
+    made = fissioned(m.loop, m.target.reassociates, m.name, asked)
+    return None if made is None else [made]
+
+
 def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
     return jammed(m.loop, m.target.reassociates, m.number("unroll-and-jam"))
 
@@ -323,6 +348,7 @@ SCHEDULES = [
     Schedule("reductions-across-lanes", _jams, _reduction_lanes),
     Schedule("outer-loop-vectorisation", _outer_lanes, _outer_vectorise),
     Schedule("masked-lanes", _jams, _masked),
+    Schedule("loop-fission", _jams, _fission, (8, 1024)),
     Schedule("loop-distribution", _jams_or_folds, _distribute),
     Schedule("unroll-and-jam", _jams, _unroll_and_jam, (2, 16)),
 ]
@@ -338,7 +364,7 @@ ELSEWHERE = {
 }
 SHORT = {
     "jam": "unroll-and-jam", "rows": "rows-of-products", "tiles": "overlapped-tiling", "parallel": "parallel-nests",
-    "lanes": "vector-lanes", "across": "reductions-across-lanes", "staged": "staged-rows",
+    "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
     "groups": "rows-in-groups", "written": "inner-loops-written-out", "guarded": "guarded-reads",

@@ -16,6 +16,12 @@ computes more, as the inner places of an image; where the other one is taken, th
 all iterations take alike, as on the first and the last row of an image, is decided before.  Values
 that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
 loop as it was, too.
+
+Note [Edges]
+~~~~~~~~~~~~
+Where the branches of the loop as it was can be masks (`guarded_reads.py`), it runs in vector lanes, too, and intervals
+are whole vectors: the first and the last elements of a row, where a neighbour is missing, are done with some of those
+beside, and the others begin where vectors do, so that few reads and no stores go over the ends of cache lines.
 """
 
 from __future__ import annotations
@@ -28,6 +34,7 @@ from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.loops.facts import cost
+from futad.imp.loops.vectorise import lane_bytes
 from futad.imp.walk import loads_in, refs, rewritten, statements, used
 from futad.legality import Legality
 
@@ -43,12 +50,17 @@ BY_ONE = LEGAL.condition("moves by one", "the choice changes before the iteratio
 LINEAR = LEGAL.condition("linear", "the product of what moves does not move evenly")
 
 SHORTEST = 32  # iterations, and divisors, that are worth it
+SHORT = 96  # iterations that masks are as good for
+VECTOR = 64  # bytes of the largest vectors
 LARGEST = 1 << 60  # of values that are compared
 STEEPEST = 8  # of what is added to a place in an iteration
 
 
-def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]]) -> list[ir.Stmt] | None:
+def index_set_split(
+    loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.Stmt]], masked: Callable[[ir.For], ir.For | None]
+) -> list[ir.Stmt] | None:
     """The map's loop by intervals; None if it chooses no places, or not so.  `finish` is what else is done to a loop;
+    `masked` makes a loop that is as it was one for vector lanes, if its branches can be masks (Note [Edges]);
     names of variables begin with `name`."""
     if loop.step != 1 or not any(map(_chooses, loop.body)):
         return refused("it chooses no places")
@@ -61,7 +73,11 @@ def index_set_split(loop: ir.For, name: str, finish: Callable[[ir.For], list[ir.
     done = finish(fast)
     if not any(isinstance(s, ir.For) and s.independent for s in statements(done)):
         return refused("no interval of it would run in vector lanes")
-    return work.intervals(done, finish(replace(loop, body=list(loop.body), start=work.start, bound=work.end)))
+    plain = replace(loop, body=list(loop.body), start=work.start, bound=work.end)
+    edges = masked(plain) if not any(isinstance(s, ir.For) and s.partials for s in statements(done)) else None
+    if edges is None:
+        return work.intervals(done, finish(plain), 1)
+    return work.intervals(done, [edges], VECTOR // lane_bytes(edges.body))
 
 
 def _chooses(s: ir.Stmt) -> bool:
@@ -110,6 +126,8 @@ class _Intervals:
     good: list[Expr] = field(default_factory=list)
     """When not to, at either end of the interval."""
     offsets: list[ir.Stmt] = field(default_factory=list)
+    decided: dict[str, bool] = field(default_factory=dict)
+    """Bools with one value wherever the loop is done on an interval."""
     alike: bool = False
     """Whether there is a branch that all iterations of the loop take alike."""
 
@@ -356,7 +374,15 @@ class _Intervals:
         if self.of(cond) is None:
             return False
         self.good.append(ir.Scalar("not", (self.at_start(cond),), BOOL, BOOL))
+        self.decide(cond, False)
         return True
+
+    def decide(self, cond: Expr, value: bool) -> None:
+        """Note a condition's value, if that is a variable's."""
+        if isinstance(cond, ir.Scalar) and cond.op == "not":
+            self.decide(cond.args[0], not value)
+        elif isinstance(cond, Ref) and cond.type is BOOL:
+            self.decided[cond.name] = value
 
     def is_chosen(self, e: Expr) -> bool:
         return any((k := self.known.get(name)) is not None and k.chosen for name in refs(e))
@@ -380,6 +406,7 @@ class _Intervals:
             return False
         # Where it changes the next interval begins, so the first iteration's value is that of all.
         self.good.append(self.at_start(cond))
+        self.decide(cond, True)
         return True
 
     def as_sum(self, name: str) -> _Known | None:
@@ -407,6 +434,10 @@ class _Intervals:
         return s.map_exprs(lambda e: rewritten(e, self.on_interval))
 
     def on_interval(self, e: Expr) -> Expr:
+        if isinstance(e, Ref) and e.name in self.decided:
+            return Num(self.decided[e.name], BOOL)
+        if isinstance(e, ir.Scalar) and e.op == "select" and isinstance(e.args[0], Num):
+            return e.args[1] if e.args[0].value else e.args[2]
         if not isinstance(e, Ref) or (known := self.as_sum(e.name)) is None:
             return e
         first = f"{e.name}_{self.name}"
@@ -416,19 +447,30 @@ class _Intervals:
 
     # -- all of it
 
-    def intervals(self, fast: list[ir.Stmt], plain: list[ir.Stmt]) -> list[ir.Stmt]:
-        """Interval after interval, each by one of the two loops."""
+    def intervals(self, fast: list[ir.Stmt], plain: list[ir.Stmt], unit: int) -> list[ir.Stmt]:
+        """Interval after interval, each by one of the two loops, in whole units but for the last one."""
         start, end, bound = self.start, self.end, self.loop.bound
         short, ok = Ref(f"{self.name}_plain", BOOL), Ref(f"{self.name}_ok", BOOL)
         length = Ref(f"{self.name}_length", I64)
         left = sub(bound, start)
         body = list(self.first)
-        body.append(ir.Decl(short.name, BOOL, compare("<", left, num(SHORTEST)), mutable=True))
+        body.append(ir.Decl(short.name, BOOL, compare("<", left, num(SHORTEST if unit == 1 else SHORT)), mutable=True))
         body += [ir.Accumulate(short.name, "or", e) for e in dict.fromkeys(self.plain)]
         body.append(ir.Decl(length.name, I64, left, mutable=True))
         body += [ir.Accumulate(length.name, "min", e) for e in dict.fromkeys(self.lengths)]
-        body.append(ir.Decl(end.name, I64, ir.Scalar("select", (short, bound, add(start, length)), I64, I64)))
-        body.append(ir.Decl(ok.name, BOOL, ir.Scalar("not", (short,), BOOL, BOOL), mutable=True))
+        good: Expr = ir.Scalar("not", (short,), BOOL, BOOL)
+        last: Expr = add(start, length)
+        if unit > 1:
+            whole, edge = Ref(f"{self.name}_whole", I64), Ref(f"{self.name}_edge", BOOL)
+            units = mul(ir.Bin("/", length, num(unit)), num(unit))
+            body.append(
+                ir.Decl(whole.name, I64, ir.Scalar("select", (compare("<", length, left), units, left), I64, I64))
+            )
+            body.append(ir.Decl(edge.name, BOOL, compare("<", whole, ONE)))
+            last = ir.Scalar("select", (edge, _i64("min", bound, add(start, num(unit))), add(start, whole)), I64, I64)
+            good = ir.Scalar("not", (ir.Scalar("or", (short, edge), BOOL, BOOL),), BOOL, BOOL)
+        body.append(ir.Decl(end.name, I64, ir.Scalar("select", (short, bound, last), I64, I64)))
+        body.append(ir.Decl(ok.name, BOOL, good, mutable=True))
         body += [ir.Accumulate(ok.name, "and", e) for e in dict.fromkeys(self.good)]
         body.append(ir.If(ok, [*self.offsets, *fast], plain))
         body.append(ir.Assign(start.name, end))

@@ -4,12 +4,14 @@ Note [Checks]
 ~~~~~~~~~~~~~
 A check leaves the loop when it fails, which no vector loop can do.  So a loop whose checks need little of its body is
 done in two: one that makes the checks alone, in order, and one that does everything else.  A failing call gives no
-results, so that it has stored less by then makes no difference.
+results, so that it has stored less by then makes no difference.  Of checks in loops inside the first one is a nest, for
+lanes of the map around (`split_inner_checks`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field, replace
 
 from futad.core.scalarops import REDUCTIONS
 from futad.core.types import F64, I64
@@ -198,6 +200,63 @@ def with_checks_first(loop: ir.For, asked: bool = False, nested: bool = False) -
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
 
 
+def split_inner_checks(loop: ir.For) -> list[ir.For]:
+    """The same where the checks may be in loops inside: a nest that makes them alone, and one without them."""
+    every = list(statements(loop.body))
+    inner = [s for s in every if isinstance(s, ir.For)]
+    if not any(isinstance(s, ir.Check) for f in inner for s in statements(f.body)):
+        return [loop]
+    free = (ir.Decl, ir.Store, ir.Check, ir.Assign, ir.Accumulate, ir.For, ir.Ensure, ir.Pointer, ir.Copy, ir.Swap)
+    if not all(isinstance(s, free) or isinstance(s, ir.Seq) and not _checks(s.bodies()[0]) for s in every):
+        return [loop]
+    written = {p for s in every for p in s.writes()}
+    written |= {n for s in every if not isinstance(s, ir.Decl) for n in s.defines()}  # pointers
+    found = _Checks()
+    first, rest = found.parts(loop.body)
+    if not CHECKS_UNTOUCHED(not found.loaded & written):
+        return [loop]
+    if not CHECKS_COMPUTED(not found.needed & {n for s in every for n in s.assigns()}):
+        return [loop]
+    if 4 * cost(statements(first)) > cost(statements(rest)):
+        refused("its checks need too much of its body")
+        return [loop]
+    return [replace(loop, body=first, map=True, partials=[]), replace(loop, body=rest)]
+
+
+def _checks(body: list[ir.Stmt]) -> bool:
+    return any(isinstance(s, ir.Check) for s in statements(body))
+
+
+@dataclass(slots=True)
+class _Checks:
+    """What the checks of a nest need: variables, and pointers that are read."""
+
+    needed: set[str] = field(default_factory=set)
+    loaded: set[str] = field(default_factory=set)
+
+    def parts(self, body: list[ir.Stmt]) -> tuple[list[ir.Stmt], list[ir.Stmt]]:
+        """The checks with what they need, and everything else."""
+        first: list[ir.Stmt] = []
+        rest: list[ir.Stmt] = []
+        for s in reversed(body):
+            kept: ir.Stmt | None = None
+            if isinstance(s, ir.For) and _checks(s.body):
+                inside, left = self.parts(s.body)
+                kept, s = replace(s, body=inside, independent=False, partials=[]), replace(s, body=left)
+                for e in (s.start, s.bound):
+                    self.needed |= refs(e)
+                    self.loaded |= {x.pointer for x in loads_in(e)}
+            elif isinstance(s, ir.Check) or isinstance(s, ir.Decl) and s.name in self.needed:
+                kept = s
+                self.needed |= refs(s)
+                self.loaded |= {x.pointer for x in loads_in(s)}
+            if kept is not None:
+                first.append(kept)
+            if not isinstance(s, ir.Check):
+                rest.append(s)
+        return first[::-1], rest[::-1]
+
+
 def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """`t = op(acc, x); ... acc = t` becomes an `Accumulate`, where nothing else mentions acc or t."""
     line = [t for s in body for t in ([s, *s.bodies()[0]] if is_addition(s) else [s])]
@@ -225,6 +284,6 @@ def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     return out
 
 
-__all__ = ["accumulations", "across", "annotate", "with_checks_first"]
+__all__ = ["accumulations", "across", "annotate", "with_checks_first", "split_inner_checks"]
 
 

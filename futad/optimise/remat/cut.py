@@ -23,9 +23,9 @@ Equal values are found by their numbers: operations of equal numbers, elements o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import TypeAlias
 
 from futad.core import ir
@@ -57,10 +57,10 @@ Coords: TypeAlias = tuple[Atom, ...]
 
 def element_cut(lam: Lambda, policy: Policy) -> Lambda:
     """A function's body with what maps hand to one another chosen anew."""
-    return _scope(lam, aliases(lam), Compared(lam), policy)
+    return _scope(lam, aliases(lam), cache(partial(Compared, lam)), policy)
 
 
-def _scope(lam: Lambda, alias: Aliases, compared: Compared, policy: Policy) -> Lambda:
+def _scope(lam: Lambda, alias: Aliases, compared: Callable[[], Compared], policy: Policy) -> Lambda:
     """The scope and those in it."""
     uses: Counter[Atom] = Counter(lam.result)
     uses.update([v for s in lam.stms for v in ir.stm_free(s)])
@@ -123,7 +123,7 @@ class _Body:
 class _Cut:
     """One scope; `uses`: by how many statements of it."""
 
-    def __init__(self, alias: Aliases, compared: Compared, policy: Policy, uses: Counter[Atom]) -> None:
+    def __init__(self, alias: Aliases, compared: Callable[[], Compared], policy: Policy, uses: Counter[Atom]) -> None:
         self.alias, self.compared, self.policy, self.uses = alias, compared, policy, uses
         self.loads, self.stores = policy.target.load, policy.target.store
         self.table = Table()
@@ -133,7 +133,8 @@ class _Cut:
         """The statements of a scope, of which nests before have made what is `known`."""
         known = _Known() if known is None else known
         stms: list[Stm] = []
-        for s in old:
+        last = max([k for k, s in enumerate(old) if isinstance(s.exp, ir.Mapping | ir.WithAcc)], default=-1)
+        for k, s in enumerate(old):
             e = s.exp
             if isinstance(e, ir.WithAcc):
                 # It runs once: nests in it may read what those before make.
@@ -147,12 +148,13 @@ class _Cut:
             s = ir.map_scopes(s, partial(_scope, alias=self.alias, compared=self.compared, policy=within))
             stms.append(s)
             if isinstance(s.exp, ir.Mapping):
-                lambdas = self.lambdas(stms, known, False)
-                for k in range(len(lambdas)):
-                    shared = any(n in known.places or n in known.arrays for n in lambdas[k].numbers.values())
-                    if shared and self.choose(stms, lambdas[k], known):
+                lambdas = self.lambdas(stms, known, False) if known.places or known.arrays else []
+                for j in range(len(lambdas)):
+                    shared = any(n in known.places or n in known.arrays for n in lambdas[j].numbers.values())
+                    if shared and self.choose(stms, lambdas[j], known):
                         lambdas = self.lambdas(stms, known, False)
-                self.lambdas(stms, known, True)
+                if k < last:  # a later one may use what it makes
+                    self.lambdas(stms, known, True)
         return stms
 
     # -- numbers
@@ -352,7 +354,7 @@ class _Cut:
     def differing(self, body: _Body, variables: Iterable[Var]) -> set[int]:
         """The numbers of those that are compared and have other bits where they are computed again."""
         scalars = [v for v in variables if v in body.numbers]
-        return {body.numbers[v] for v in scalars if not SAME_BITS(not self.compared.differs(v))}
+        return {body.numbers[v] for v in scalars if not SAME_BITS(not self.compared().differs(v))}
 
     def repeatable(self, n: int) -> bool:
         """Whether the operation may be done once more, or elsewhere."""

@@ -13,7 +13,7 @@ from functools import partial
 from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.sweeps import forward_of, return_of, unmarked
+from futad.core.sweeps import forward_of, return_of
 from futad.core.types import Var
 from futad.optimise.remat.folds import LEGAL as LEGAL_FOLDS
 from futad.optimise.remat.folds import folds
@@ -35,7 +35,7 @@ KINDS: list[tuple[type[Values], list[Callable[[Sweeps, Policy], bool]]]] = [
 
 def remat(program: Program, target: Target) -> Program:
     """Let forward sweeps save what return sweeps would compute again."""
-    return ir.map_bodies(program, lambda body: unmarked(_saved(body, Policy(target))))
+    return ir.map_bodies(program, lambda body: _saved(body, Policy(target)))
 
 
 def _saved(lam: Lambda, policy: Policy) -> Lambda:

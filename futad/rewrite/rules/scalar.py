@@ -59,10 +59,10 @@ def unit(stm: Stm, ctx: Context) -> Result:
     e: Any = stm.exp
     value = OPS[e.op].unit
     assert value is not None
-    for x, y in (e.args, e.args[::-1]):
-        if type(y) is Const and y.value == value(y.type):
-            return alias(stm, x)
-    return None
+    x, y = e.args
+    if type(y) is Const and y.value == value(y.type):
+        return alias(stm, x)
+    return alias(stm, y) if type(x) is Const and x.value == value(x.type) else None
 
 
 @op_rule(*[name for name, record in OPS.items() if record.absorber])
@@ -205,14 +205,16 @@ def solved(stm: Stm, ctx: Context) -> Result:
     falls = e.op in ("sub", "div")
     for k, (x, c) in enumerate((e.args, e.args[::-1])):
         d = op_of(ctx, x)
-        if d is None or d.op not in _OPPOSITE or not MARKED(x in ctx.solutions):
+        if d is None or d.op not in _OPPOSITE:
             continue
         u, v = d.args
+        found: Atom | None = None
         if d.op == _OPPOSITE[e.op] and not (falls and k):
-            if v is c or falls and u is c:
-                return alias(stm, u if v is c else v)
+            found = u if v is c else v if falls and u is c else None
         elif d.op == e.op and falls and k and u is c:
-            return alias(stm, v)
+            found = v
+        if found is not None and MARKED(x in ctx.solutions):
+            return alias(stm, found)
     return None
 
 

@@ -54,7 +54,8 @@ class Task:
 
 @dataclass(slots=True)
 class Finding:
-    """A program that went wrong: `what` is one of mismatch, crash, hang, refused, internal, error."""
+    """A program that went wrong: `what` is one of mismatch, crash, hang, refused, internal, error,
+    interpreter (what is compared with cannot be computed)."""
 
     kind: str
     seed: int
@@ -221,7 +222,7 @@ def _try(out: Outcome, made: Compiled, c: Case, tag: str) -> None:
                 out.ties += 1
             else:
                 found = _finding(c, mode, backend, what, detail, given, number)
-                found.suspect = suspect(c, mode, backend, number) if mode in c.modes else "the rules of derivatives"
+                found.suspect = _blamed(found, c)
                 if out.task.shrink and what == "mismatch" and mode in c.modes:
                     _shrink(found, c, out.task.shrink)
                 out.findings.append(found)
@@ -229,17 +230,24 @@ def _try(out: Outcome, made: Compiled, c: Case, tag: str) -> None:
         out.calls += len(c.modes)
 
 
+def _blamed(f: Finding, c: Case) -> str:
+    """Which part of the compiler may be at fault."""
+    if f.what == "interpreter":
+        return "the interpreter, or what is before it"
+    return suspect(c, f.mode, f.backend, f.number) if f.mode in c.modes else "the rules of derivatives"
+
+
 def _wrong(
     made: Compiled, c: Case, tag: str, given: Inputs, number: int, backend: str
 ) -> Iterator[tuple[str, str, str]]:
     """What is wrong with a program's results, as (mode, what, detail)."""
-    kind = "f8" if c.elem == "f64" else "f4"
+    kind = c.precision
     want: dict[str, list[Any]] = {}
     for m in c.reference:
         try:
             want[m] = made.reference(f"{m}{tag}", given.given(m))
         except Exception as e:
-            yield m, "error", f"on the interpreter: {type(e).__name__}: {e}"
+            yield m, "interpreter", f"{type(e).__name__}: {e}"
             return
     for m in c.modes:
         args = given.given(m)
@@ -263,12 +271,12 @@ def _relations(
 ) -> Iterator[tuple[str, str, str]]:
     """What must hold between the interpreter's results: they are those of dual numbers; the dot-product identity, equal
     second derivatives, central differences (of some)."""
-    kind = "f8" if c.elem == "f64" else "f4"
+    kind = c.precision
     for m in want:
         try:
             said = oracle.equal_where_finite(made.by_duals(f"{m}{tag}", given.given(m)), want[m], kind)
         except Exception as e:
-            yield m, "error", f"by dual numbers: {type(e).__name__}: {e}"
+            yield m, "interpreter", f"by dual numbers: {type(e).__name__}: {e}"
             return
         if said:
             yield m, "mismatch", f"dual numbers against the transformation: {said}"
@@ -288,7 +296,7 @@ def _relations(
         said = oracle.equal(want[m], want[second[0]], kind)
         if said:
             yield m, "mismatch", f"against {second[0]}: {said}"
-    if c.elem != "f64" or ties(c, number) or not c.program.smooth or c.seed % 3:
+    if c.precision != "f8" or ties(c, number) or not c.program.smooth or c.seed % 3:
         return
 
     def along(mode: str) -> Callable[[float], list[Any]]:
@@ -336,14 +344,14 @@ def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     def values(p: Core) -> list[Any]:
         return f.signature.visible(Interpreter(p).run(f.symbol, [_copy(a) for a in flat]))
 
-    want = values(compile_program(budgets.without(core), passes=PLAIN))
     stages: list[tuple[str, Core]] = []
     trace = Trace(after=lambda name, p: stages.append((name, p)))
     try:
+        want = values(compile_program(budgets.without(core), passes=PLAIN))
         compile_program(core, trace=trace, target=target_of("c" if backend == PASSES else backend))
         names = [name for name, _ in stages]
         for name, p in stages[names.index("ad") if "ad" in names else 0 :]:
-            if oracle.equal(values(p), want, "f8" if c.elem == "f64" else "f4"):
+            if oracle.equal(values(p), want, c.precision):
                 return f"pass {name}"
     except Exception as e:
         return f"{stages[-1][0] if stages else 'first'} or the pass after it: {type(e).__name__}: {e}"[:300]
@@ -395,7 +403,7 @@ def _chaotic(one: Case, mode: str, backend: str, number: int) -> bool:
         with np.errstate(all="ignore"):
             spread = max([float(np.max(np.abs(np.asarray(m[k]) - w), initial=0)) for m in moved])
             error = max([float(np.max(np.abs(np.asarray(x) - w), initial=0)) for x in (g, d)])
-        tol = oracle.NEAR["f8" if one.elem == "f64" else "f4"] * (1 + float(np.max(np.abs(w), initial=0)))
+        tol = oracle.NEAR[one.precision] * (1 + float(np.max(np.abs(w), initial=0)))
         if not error <= max(tol, 30 * spread):
             return False
     return True
@@ -423,7 +431,7 @@ def _either_side(one: Case, mode: str, backend: str, number: int) -> bool:
         if any(np.shape(got) != np.shape(w) for w in sides):
             return False
         with np.errstate(all="ignore"):
-            tol = oracle.NEAR["f8" if one.elem == "f64" else "f4"] * (1 + float(np.max(np.abs(sides[0]), initial=0)))
+            tol = oracle.NEAR[one.precision] * (1 + float(np.max(np.abs(sides[0]), initial=0)))
             near = [(np.asarray(got) == w) | (np.abs(np.asarray(got, "f8") - w) <= tol) for w in sides]
         if not np.logical_or.reduce(near).all():
             return False

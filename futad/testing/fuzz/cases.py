@@ -65,6 +65,11 @@ class Case:
         return f"{self.kind} {self.seed}"
 
     @property
+    def precision(self) -> str:
+        """By which tolerances results are compared."""
+        return "f8" if self.elem == "f64" and not self.program.loose else "f4"
+
+    @property
     def reference(self) -> tuple[str, ...]:
         """The derivatives that the interpreter computes, to compare with."""
         need = {m for mode in self.modes for m in _BESIDE[mode]}

@@ -14,11 +14,13 @@ from futad.testing.skeletons import (
     choices,
     crossed,
     dynamic,
+    forms,
     gradients,
     inplace,
     integers,
     learning,
     matrices,
+    mixed,
     nests,
     onehots,
     physics,
@@ -38,7 +40,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
     integers, views, gradients, choices, bins, nests,
-    recursion, products, backwards, rows, crossed,
+    recursion, products, backwards, rows, crossed, forms, mixed,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 

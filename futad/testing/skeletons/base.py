@@ -22,6 +22,9 @@ HEAD = """module t = {t}
 type t = {t}
 def small (x: t) : t = x / (1 + x * x)
 def logistic (x: t) : t = 1 / (1 + t.exp (-x))
+def half (x: t) : f16 = f16.{t} x
+def single (x: t) : f32 = f32.{t} x
+def double (x: t) : f64 = f64.{t} x
 def softmin (a: t) (b: t) : t = let m = t.min a b in m - t.log (t.exp (m - a) + t.exp (m - b))
 def softmax (a: t) (b: t) : t = let m = t.max a b in m + t.log (t.exp (a - m) + t.exp (b - m))
 """
@@ -52,6 +55,7 @@ class Program:
     smooth: bool = True
     least: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
+    loose: bool = False  # computes in f16 or f32 also where t is f64
 
     @property
     def floats(self) -> list[Param]:

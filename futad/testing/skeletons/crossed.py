@@ -11,18 +11,24 @@ from collections.abc import Callable
 
 from futad.testing.skeletons.base import Gen, Param, Program, par
 
-_TYPES = {"s": "t", "v": "[n]t", "m": "[n][n]t", "i": "i64"}
+TYPES = {"s": "t", "v": "[n]t", "m": "[n][n]t", "i": "i64"}
 HELPERS = """type pick@ [n] = { one: t, row: [n]t, at: i64, deep: { x: t, y: [n]t } }
 type sum@ [n] = #none | #one t | #row ([n]t, t) | #at i64 | #two { x: t, y: t }
 """
 
 
-class _Crossed:
+class Crossed:
     """Expressions over the variables in scope, by type; `left` is how many constructs the program may still have."""
 
     def __init__(self, g: Gen, left: int) -> None:
         self.g, self.left = g, left
         self.scope: dict[str, list[str]] = {k: [] for k in "svmirc"}
+        self.makers: dict[str, list[Callable[[int], str]]] = {
+            "s": [self.s_op, self.s_op, self.s_fold, self.s_fold, self.s_loop, self.s_while, self.s_at, self.s_derivative, self.s_kept, self.s_part],
+            "v": [self.v_map, self.v_map, self.v_map, self.v_scan, self.v_loop, self.v_loop, self.v_places, self.v_places, self.v_update, self.v_update, self.v_view, self.v_view, self.v_derivative, self.v_kept, self.v_pieces],
+            "m": [self.m_map, self.m_map, self.m_view, self.m_update, self.m_loop, self.m_scan],
+        }  # fmt: skip
+        self.shared = [self.branch, self.match, self.local, self.field]  # of any type
 
     def make(self, kind: str, depth: int) -> str:
         """An expression of that type, in parentheses if it is not a name."""
@@ -30,14 +36,8 @@ class _Crossed:
         if depth <= 0 or self.left <= 0 or g.p(0.08):
             return self.atom(kind)
         self.left -= 1
-        draw: dict[str, list[Callable[[int], str]]] = {
-            "s": [self.s_op, self.s_op, self.s_fold, self.s_fold, self.s_loop, self.s_while, self.s_at, self.s_derivative, self.s_kept, self.s_part],
-            "v": [self.v_map, self.v_map, self.v_map, self.v_scan, self.v_loop, self.v_loop, self.v_places, self.v_places, self.v_update, self.v_update, self.v_view, self.v_view, self.v_derivative, self.v_kept, self.v_pieces],
-            "m": [self.m_map, self.m_map, self.m_view, self.m_update, self.m_loop, self.m_scan],
-        }  # fmt: skip
-        shared = [self.branch, self.match, self.local, self.field]
-        maker = g.c(*draw[kind]) if g.p(0.78) else None
-        text = maker(depth - 1) if maker else g.c(*shared)(kind, depth - 1)
+        maker = g.c(*self.makers[kind]) if g.p(0.78) else None
+        text = maker(depth - 1) if maker else g.c(*self.shared)(kind, depth - 1)
         return f"({text})"
 
     def atom(self, kind: str) -> str:
@@ -117,7 +117,7 @@ class _Crossed:
             return f"let {name} = {value} in {body}"
         (x,), inside = self.under(k, lambda: self.make(kind, depth))
         h = g.name("h")
-        return self.combined(kind, f"{h} {self.make(k, depth)}", f"{h} {self.make(k, depth)}", f"let {h} ({x}: {_TYPES[k]}) : {_TYPES[kind]} = {inside} in ")
+        return self.combined(kind, f"{h} {self.make(k, depth)}", f"{h} {self.make(k, depth)}", f"let {h} ({x}: {TYPES[k]}) : {TYPES[kind]} = {inside} in ")
 
     def combined(self, kind: str, a: str, b: str, before: str = "") -> str:
         zip_ = {"s": "small (X + 0.5 * Y)", "v": "map2 (\\p q -> small (p - 0.7 * q)) (X) (Y)", "m": "map2 (map2 (\\p q -> small (p + q * 0.6))) (X) (Y)"}[kind]
@@ -331,21 +331,25 @@ class _Crossed:
         return f"map (map small) (scan (map2 (+)) (replicate n 0) {self.make('m', depth)})"
 
 
-def crossed(g: Gen) -> Program:
+def drawn(made: Crossed, family: str, helpers: str) -> Program:
     """A few such expressions, each over the ones before."""
-    made = _Crossed(g, g.r.randint(8, 24))
+    g = made.g
     made.scope |= {"s": ["a"], "v": ["x", "y"], "m": ["w"], "i": ["d"]}
     body = ""
     outs: list[tuple[str, tuple[str, ...]]] = []
     for _ in range(g.r.randint(1, 3)):
         kind = g.c("s", "v", "v", "m")
         name = g.name("o")
-        body += f"  let {name} : {_TYPES[kind]} = {made.make(kind, g.r.randint(2, 5))} in\n"
+        body += f"  let {name} : {TYPES[kind]} = {made.make(kind, g.r.randint(2, 5))} in\n"
         made.scope[kind].append(name)
         outs.append((name, {"s": (), "v": ("n",), "m": ("n", "n")}[kind]))
     out = outs[0][0] if len(outs) == 1 else f"({', '.join(o for o, _ in outs)})"
     params = [Param("a"), Param("x", ("n",)), Param("y", ("n",)), Param("w", ("n", "n")), Param("d", (), "n")]
-    return g.program("crossed", params, [s for _, s in outs], f"{body}  {par(out)}", HELPERS, {"n": 1}, {"n": 6})
+    return g.program(family, params, [s for _, s in outs], f"{body}  {par(out)}", helpers, {"n": 1}, {"n": 6})
+
+
+def crossed(g: Gen) -> Program:
+    return drawn(Crossed(g, g.r.randint(8, 24)), "crossed", HELPERS)
 
 
 FAMILIES = [crossed]

@@ -39,7 +39,7 @@ def mapped(g: Gen, p: Program) -> Program:
     if len(names) > 5:
         return p
     new = g.program(p.family, params, [("b", *r) for r in p.results], body, _renamed(p), dict(p.least), dict(p.most))
-    new.smooth = p.smooth
+    new.smooth, new.loose = p.smooth, p.loose
     new.most.setdefault("b", 4)
     return new
 
@@ -58,7 +58,7 @@ def looped(g: Gen, p: Program) -> Program | None:
     iterations: Dim = g.c(2, 3)
     body = f"  let {q.name} : {ty} = loop ({q.name}: {ty}) = {q.name} for iteration < {iterations} do {squash}\n  in inner@ {' '.join(r.name for r in p.params)}"
     new = g.program(p.family, p.params, p.results, body, _renamed(p), dict(p.least), dict(p.most))
-    new.smooth = p.smooth
+    new.smooth, new.loose = p.smooth, p.loose
     return new
 
 
