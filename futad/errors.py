@@ -222,13 +222,11 @@ class FileNotFound(FileError, FileNotFoundError):
     """There is no such file."""
 
 
-def file_error(
-    doing: str, path: object, why: Exception, place: Span | None = None, *, code: str = "", hint: str | None = None
-) -> FileError:
+def file_error(doing: str, path: object, why: Exception, place: Span | None = None, *, code: str = "") -> FileError:
     """The error of a file that the system refused: `cannot DOING PATH`, and its reason."""
     strerror = getattr(why, "strerror", None)
     made = FileNotFound if isinstance(why, FileNotFoundError) else FileError
-    error = made(f"cannot {doing} {path}: {strerror or why}", place, code=code, hint=hint)
+    error = made(f"cannot {doing} {path}: {strerror or why}", place, code=code)
     error.errno, error.strerror, error.filename = getattr(why, "errno", None), strerror, str(path)
     return error
 

@@ -39,7 +39,7 @@ class Target:
     builds_in_place: bool = False  # the parts of an array are computed where it will lie
     jams: bool = False  # unroll-and-jam: several iterations of a loop run together inside its inner loops
     outer_lanes: bool = False  # outer-loop vectorisation: many iterations run in vector lanes
-    tiles: bool = False  # maps that follow each other are done a strip of their width at a time
+    tiles: bool = False  # maps that follow each other are done a tile of their width at a time
     grows: bool = False  # an array that a loop appends to stays where it is until its slot is full
     transposes: bool = False  # the emitter has `Transpose`
     packs: bool = False  # the emitter has `Pack`

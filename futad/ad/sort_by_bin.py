@@ -46,7 +46,7 @@ def sort_by_bin(b: Builder, cells: ir.Atoms, idxs: ir.Atoms) -> Sorted:
     return Sorted(order, bins, count)
 
 
-def segmented(b: Builder, lam: ir.Lambda) -> ir.Lambda:
+def segmented(lam: ir.Lambda) -> ir.Lambda:
     """The operator on pairs of a flag (a segment starts here) and an element."""
     k = len(lam.result)
     op = reexecution(lam)

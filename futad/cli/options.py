@@ -24,18 +24,16 @@ def add_file(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("file", metavar="FILE", help="a program (.fut)")
 
 
-def add_entry(parser: argparse.ArgumentParser, required: bool = False) -> None:
-    parser.add_argument(
-        "-e", "--entry", metavar="ENTRY", required=required, default="main", help="the entry (default: main)"
-    )
+def add_entry(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("-e", "--entry", metavar="ENTRY", default="main", help="the entry (default: main)")
 
 
-def add_backend(parser: argparse.ArgumentParser, default: str = "auto") -> None:
+def add_backend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-b",
         "--backend",
         type=_backend,
-        default=default,
+        default="auto",
         metavar="BACKEND",
         help=f"what runs the program: {', '.join(BACKEND_CHOICES)} (default: %(default)s)",
     )

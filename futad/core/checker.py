@@ -267,13 +267,11 @@ class Checker:
     def is_a(self, what: str, a: Atom, want: Type) -> None:
         self.same(f"{what} {a!r}", a.type, want)
 
-    def existential(
-        self, what: str, pat: Sequence[Var], values: Sequence[Atom], more: dict[Var, Atom] | None = None
-    ) -> None:
+    def existential(self, what: str, pat: Sequence[Var], values: Sequence[Atom]) -> None:
         """`values` have the types of `pat`, sizes bound by `pat` itself standing for the values."""
         if len(pat) != len(values):
             fail(f"{len(values)} {what}s for {len(pat)}")
-        mapping: dict[Var, Atom] = {**(more or {}), **dict(zip(pat, values, strict=True))}
+        mapping: dict[Var, Atom] = dict(zip(pat, values, strict=True))
         for v, a in zip(pat, values, strict=True):
             self.same(f"{what} {a!r} for {v!r}", a.type, subst_type(v.type, mapping))
 

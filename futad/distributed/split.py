@@ -141,7 +141,7 @@ class Splitter:
         free = [v for v in ir.stm_free(s) if v is not self.n]
         kinds = {type(self.of(v)) for v in free}
         if not kinds & {Sharded, Accumulator} and not self.spans(s):
-            if Partial in kinds and (kept := self.partly(s, free)) is not None:
+            if Partial in kinds and (kept := self.partly(s)) is not None:
                 return kept
             level = self.known(*free)
             self.set(s.pat, Replicated(level))
@@ -177,7 +177,7 @@ class Splitter:
             self.set(t.pat, Sharded(level, -1))
         return [*[Item(t, level, True) for t in before], Item(s, level, True)]
 
-    def partly(self, s: ir.Stm, free: Sequence[Var]) -> list[Item] | None:
+    def partly(self, s: ir.Stm) -> list[Item] | None:
         """The statement on partial values, if what it makes is partial too; None if it needs the whole ones."""
         e = s.exp
         if isinstance(e, ir.Map):

@@ -88,7 +88,7 @@ def _by_sorting(e: ir.Hist) -> ir.Lambda:
 
     where = b.let(ir.Iota(n, ZERO, ONE), "is")
     lam = b.lambda_([("j", I64), ("i", I64), ("bin", I64)], element)
-    scan = ir.Fused(n, (where, at.order, at.bins), lam, (ir.Fold(segmented(b, h.lam), (FALSE, *h.neutral)),), ())
+    scan = ir.Fused(n, (where, at.order, at.bins), lam, (ir.Fold(segmented(h.lam), (FALSE, *h.neutral)),), ())
     _, *upto = b.emit(scan, "upto", types=[array_of(t, n) for t in (BOOL, *[x.type for x in h.neutral])])
 
     def last(c: Builder, j: Var, bin: Var) -> Sequence[Atom]:

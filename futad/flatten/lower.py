@@ -121,9 +121,9 @@ class DeviceLowerer(Lowerer):
         """What a schedule asks of a statement at host level, and is told of it; None if there is none that asks."""
         return None if self.target.choices is None else self.target.choices.nests.get(stm)
 
-    def tried(self, name: str, make: Callable[[], T | None], reason: str = "") -> T | None:
+    def tried(self, name: str, make: Callable[[], T | None]) -> T | None:
         """What `make` gives by a choice of the nest that is lowered (`device_choices.py`), None if a schedule forbids
-        it.  The nest is told what became of it, with the `reason` if nothing else is known against it."""
+        it.  The nest is told what became of it."""
         nest = self.asked
         if nest is None:
             return make()
@@ -132,7 +132,7 @@ class DeviceLowerer(Lowerer):
         with asking() as told:
             made = make()
         if made is None:
-            nest.was_not(name, told.why or reason or BY_NAME[name].otherwise)
+            nest.was_not(name, told.why or BY_NAME[name].otherwise)
         else:
             nest.was(name)
         return made

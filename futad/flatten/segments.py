@@ -197,7 +197,7 @@ def as_one_scan(r: Rows) -> Lambda:
 
     lam = ir.rename(b.lambda_([("at", I64)], element))
     where = b.let(ir.Iota(total, ZERO, ONE), "is")
-    fused = ir.Fused(total, (where,), lam, (ir.Fold(segmented(b, scan.lam), (FALSE, *scan.neutral)),), ())
+    fused = ir.Fused(total, (where,), lam, (ir.Fold(segmented(scan.lam), (FALSE, *scan.neutral)),), ())
     _, *flat = b.emit(fused, "scanned", types=[array_of(a.type, total) for a in lam.result])
     return Lambda((), tuple(b.stms), tuple(flat))
 

@@ -59,7 +59,6 @@ LET, OR, AND, COMPARE, BITS, SHIFT, SUM, PRODUCT, POWER, APPLY, ATOM = range(11)
 
 SPACE = Line()
 HARD = Line(hard=True)
-SOFT = Soft()
 
 
 def join(docs: list[Doc], between: Doc) -> Doc:
@@ -131,7 +130,7 @@ def _fits(room: int, doc: Doc) -> bool:
 
 
 __all__ = [
-    "AND", "APPLY", "ATOM", "BITS", "COMPARE", "HARD", "LET", "OR", "POWER", "PRODUCT", "SHIFT", "SOFT", "SPACE", "SUM",
+    "AND", "APPLY", "ATOM", "BITS", "COMPARE", "HARD", "LET", "OR", "POWER", "PRODUCT", "SHIFT", "SPACE", "SUM",
     "WIDTH", "Align", "Doc", "Group", "Line", "Mark", "Nest", "Soft", "Written", "application", "enclosed", "join",
     "show",
 ]  # fmt: skip

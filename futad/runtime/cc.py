@@ -34,6 +34,7 @@ from futad.errors import BackendError, Error, InternalError, UsageError
 
 PATIENCE = 1800  # seconds that a compiler may take
 SILENCE = 1  # seconds after which a line tells of it
+SHOWN = 20  # lines of what a compiler says
 LEVELS = ("0", "1", "2", "3")
 LLVM = "-mllvm"  # before an option of clang's that versions may lack
 # Of code that is to be there soon: -O1 takes twice as long, and functions of vectors have nobody who calls them.
@@ -526,6 +527,6 @@ def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProc
     return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
-def _first_lines(text: str, count: int = 20) -> str:
+def _first_lines(text: str) -> str:
     lines = text.strip().splitlines()
-    return "\n".join(lines[:count] + (["..."] if len(lines) > count else []))
+    return "\n".join(lines[:SHOWN] + (["..."] if len(lines) > SHOWN else []))

@@ -14,7 +14,7 @@ from futad.core.text import lambda_text
 from futad.imp import ir
 from futad.optimise.layout import by_columns
 from futad.pipeline import compile_program
-from futad.source import compile_text, load_program
+from futad.source import compile_text
 from futad.target import C
 from futad.testing.build import c_backend
 
@@ -41,18 +41,6 @@ entry few [n][d] (ps: [n][d]f64) (cs: [7][d]f64): [n]f64 = map (\\p -> f64.minim
 entry rows [n][d] (ps: [n][d]f64) (cs: [n][d]f64): [n]f64 = map2 distance ps cs
 """
 NAMES = ("nearest", "distances", "total", "first", "gradient", "batch", "largest")
-
-
-@pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("lanes") / "lanes.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.slow

@@ -88,13 +88,6 @@ EXCHANGING = ["swapped", "swapped_read", "turned", "scattered"]
 
 
 @pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("loops") / "loops.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
-
-
-@pytest.fixture(scope="module")
 def backend(core: Any) -> CBackend:
     return c_backend(core)
 

@@ -17,8 +17,6 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.errors import BoundsError
 from futad.imp import ir
-from futad.pipeline import compile_program
-from futad.source import load_program
 from futad.testing.build import c_backend
 from tests.support.paths import BENCHMARK_PROGRAMS as PROGRAMS
 
@@ -74,13 +72,6 @@ entry picked [n][m] (xs: [n]f64) (ks: [m]i64): [m]f64 =
 entry chosen [n] (xs: [n]f64): [n]f64 =
   map (\\x -> if x > 0 then f64.sin x * f64.cos x / x else if x == 0 then 1 else f64.exp x - f64.log (1 - x) * x) xs
 """
-
-
-@pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("memory") / "memory.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
 
 
 @pytest.fixture(scope="module")

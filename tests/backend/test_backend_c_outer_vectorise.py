@@ -144,11 +144,6 @@ def core() -> Any:
     return compile_program(compile_text(TEXT, "blocks.fut"), check=True, target=C)
 
 
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
-
-
 @pytest.mark.slow(apart=True)
 @pytest.mark.parametrize("name", IN_LANES + NOT_IN_LANES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:

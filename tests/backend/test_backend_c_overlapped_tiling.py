@@ -74,16 +74,6 @@ from beside."""
 SIZES = (3, 4, 31, 513, 1024, 1025, 1026, 2049, 5000)
 
 
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "tiles.fut"), check=True)
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", (*IN_STRIPS, *PLAIN))
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:

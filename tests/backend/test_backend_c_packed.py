@@ -10,8 +10,6 @@ import pytest
 
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
-from futad.pipeline import compile_program
-from futad.source import compile_text
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -45,16 +43,6 @@ def slope [m][n] (iterations: i64) (a: [m][n]f64) (b: [n][n]f64): f64 =
 entry gradient [m][n] (iterations: i64) (a: [m][n]f64) (b: [n][n]f64): ([m][n]f64, [n][n]f64) =
   vjp (\\(a, b) -> slope iterations a b) (a, b) 1
 """
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "packed.fut"))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from futad.backend.c import CBackend
-from futad.core.interp import Interpreter
-from futad.pipeline import compile_program
-from futad.source import compile_text
-from futad.testing.build import c_backend
+from tests.support.agreement import agree
 
 TEXT = """
 entry wide [n][d][e] (a: [n][d]f64) (from: [e]i64) (to: [e]i64): [n][d]f64 =
@@ -21,16 +18,6 @@ entry narrow [n][d][e] (a: [n][d]f32) (from: [e]i64) (to: [e]i64): [n][d]f32 =
   reduce_by_index (replicate n (replicate d 0)) (map2 (+)) (replicate d 0) to (map (\\i -> map (* 0.5) a[i]) from)
 """
 LENGTHS = (0, 1, 2, 3, 4, 5, 7, 8, 9, 12, 15, 16, 17, 23, 31, 32, 33, 50)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "additions.fut"))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 def test_structure(backend: CBackend) -> None:
@@ -47,7 +34,4 @@ def test_every_length(core: Any, backend: CBackend, d: int) -> None:
     for e in (0, 1, 40):
         places = r.integers(0, 5, e), r.integers(-1, 6, e)  # some are out of range, and of no account
         for name, given, tolerance in (("wide", a, 1e-14), ("narrow", a.astype(np.float32), 1e-5)):
-            args = [5, d, e, given, *places]
-            (expected,) = Interpreter(core).run(name, args)
-            (found,) = backend.run(name, args)
-            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+            assert agree(core, backend, name, [5, d, e, given, *places], tolerance)

@@ -57,16 +57,6 @@ ENTRIES = (
 SIZES = (0, 1, 2, 3, 63, 64, 65, 200, 1000)
 
 
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "intervals.fut"), check=True)
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ENTRIES)
 def test_as_the_interpreter(core: Any, backend: CBackend, name: str) -> None:

@@ -56,11 +56,6 @@ def core() -> Any:
     return compile_program(compile_text(TEXT, "additions.fut"), check=True, target=C)
 
 
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
-
-
 @pytest.mark.slow
 def test_which_have_buffers(core: Any) -> None:
     with counting() as counts:

@@ -13,6 +13,7 @@ from futad.core.interp import Interpreter
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.testing.build import c_backend
+from tests.support.agreement import agree
 
 TEXT = """
 def row_sums [n][d] (a: [n][d]f64) (w: [d]f64) (c: f64): [n]f64 =
@@ -26,23 +27,6 @@ entry steps [n][d] (a: [n][d]f64) (w: [d]f64): [d]f64 =
   loop w for _i < 3 do map (/ 10) (map2 (+) w (vjp (\\w -> f64.sum (map (** 2) (row_sums a w 0.1))) w 1))
 """
 LENGTHS = (0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 50, 67)
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "sums.fut"))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
-
-
-def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:
-    expected = Interpreter(core).run(name, list(args))
-    for a, e in zip(backend.run(name, list(args)), expected, strict=True):
-        tolerance = 2e-5 if np.asarray(a).dtype == np.float32 else 2e-13
-        np.testing.assert_allclose(a, e, rtol=tolerance, atol=tolerance)
 
 
 def test_lanes_that_go_on_are_counted_by_masks() -> None:
@@ -63,11 +47,11 @@ def test_every_length(core: Any, backend: CBackend, d: int) -> None:
     r = np.random.default_rng(d)
     for n in (1, 4, 6):
         a, w = r.normal(size=(n, d)), r.normal(size=d)
-        same(core, backend, "wide", n, d, a, w, 0.3)
-        same(core, backend, "narrow", n, d, a.astype(np.float32), w.astype(np.float32))
-        same(core, backend, "steps", n, d, a, w)
-    same(core, backend, "two", d, a[0], w)
-    same(core, backend, "part", d, w, min(2, d))
+        assert agree(core, backend, "wide", [n, d, a, w, 0.3], 2e-13)
+        assert agree(core, backend, "narrow", [n, d, a.astype(np.float32), w.astype(np.float32)], 2e-5)
+        assert agree(core, backend, "steps", [n, d, a, w], 2e-13)
+    assert agree(core, backend, "two", [d, a[0], w], 2e-13)
+    assert agree(core, backend, "part", [d, w, min(2, d)], 2e-13)
 
 
 @pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))

@@ -10,8 +10,6 @@ import pytest
 
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
-from futad.pipeline import compile_program
-from futad.source import compile_text
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -41,16 +39,6 @@ entry slope [n] (xs: [n]f64): ([n]f64, [n]f64) =
   let f xs = loop a = xs for _i < 2 do map2 (\\a x -> f64.tanh (a * x) + f64.exp (-a) * f64.log (1 + x * x)) a xs
   in (f xs, vjp f xs (map (\\_ -> 1) xs))
 """
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "tails.fut"))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 def same(core: Any, backend: CBackend, name: str, *args: Any) -> None:

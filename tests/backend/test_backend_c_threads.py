@@ -11,8 +11,6 @@ import futad
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
-from futad.pipeline import compile_program
-from futad.source import compile_text
 from futad.testing.build import c_backend
 
 TEXT = """
@@ -31,11 +29,6 @@ entry counted [n][m][k] (x: [n][m][k]f64): [m]f64 =
   vjp (\\w -> f64.sum (map (\\i -> w[i * i % m] * w[(i + 1) % m]) (iota (n * k)))) (map (\\r -> r[0] + 1) x[0]) 1
 """
 NAMES = ("plain", "turned", "columns", "backwards", "sliced", "repeated", "joined", "pairs", "counted")
-
-
-@pytest.fixture(scope="module")
-def core() -> Any:
-    return compile_program(compile_text(TEXT, "threads.fut"), check=True)
 
 
 @pytest.fixture(scope="module")

@@ -31,18 +31,6 @@ SIZES = [(0, 5), (1, 1), (1, 40), (40, 1), (2, 700), (7, 9), (16, 16), (17, 33),
 SIZES += [(3, 9000), (520, 1100)]
 
 
-@pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("transpose") / "transpose.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
-
-
 def values(shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
     raw = np.random.default_rng(7).integers(0, 120, shape)
     return raw % 2 == 0 if name == "bool" else raw.astype(PRIMS[name].dtype)

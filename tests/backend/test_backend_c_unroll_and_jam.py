@@ -10,8 +10,6 @@ import pytest
 
 from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
-from futad.pipeline import compile_program
-from futad.source import load_program
 from futad.testing.build import c_backend
 
 COUNTS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 19]
@@ -29,18 +27,6 @@ entry each_{k} [n] (xs: [n][{k}]f64) (ys: [n][{k}][5]f64): [n][5]f64 =
 entry sums_n [n][m] (xs: [n]f64) (ys: [n][m]f64): [m]f64 =
   reduce (map2 (+)) (replicate m 0) (map2 (\\x y -> map (x *) y) xs ys)
 """
-
-
-@pytest.fixture(scope="module")
-def core(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    file = tmp_path_factory.mktemp("jam") / "jam.fut"
-    file.write_text(TEXT)
-    return compile_program(load_program(str(file)))
-
-
-@pytest.fixture(scope="module", params=["c", "multicore"])
-def backend(core: Any, request: pytest.FixtureRequest) -> CBackend:
-    return c_backend(core, multicore=request.param == "multicore", grain=1)
 
 
 @pytest.mark.slow

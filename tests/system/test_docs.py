@@ -28,6 +28,13 @@ def test_files_exist(page: Path) -> None:
     assert [x for x in links if not (page.parent / x).exists()] == []
 
 
+def test_notes_exist() -> None:
+    files = [p for f in ("futad", "kernels") for p in (ROOT / f).rglob("*") if p.suffix in (".py", ".h", ".cuh")]
+    code = "".join(p.read_text() for p in files)
+    named = {n for page in PAGES for n in re.findall(r"Note\s\[([^\]]+)\]", page.read_text())}
+    assert len(named) > 20 and [n for n in named if f"Note [{n}]" not in code] == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_commands_exist(page: Path) -> None:
     text = page.read_text()

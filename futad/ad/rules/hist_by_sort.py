@@ -63,10 +63,10 @@ def _segments(b: Builder, h: ir.Hist) -> _Segments:
 
     joined = b.map_(with_held, starts, at.bins, *elements, hint="w")
     nothing = (FALSE, *h.neutral)
-    upto = b.emit(ir.Scan(n, (starts, *joined), segmented(b, h.lam), nothing), "upto")[1:]
+    upto = b.emit(ir.Scan(n, (starts, *joined), segmented(h.lam), nothing), "upto")[1:]
     flip = ir.Lambda(h.lam.params[k:] + h.lam.params[:k], h.lam.stms, h.lam.result)
     backwards = tuple([reverse(b, n, a) for a in (ends, *elements)])
-    onwards = b.emit(ir.Scan(n, backwards, segmented(b, flip), nothing), "onwards")[1:]
+    onwards = b.emit(ir.Scan(n, backwards, segmented(flip), nothing), "onwards")[1:]
     return _Segments(at, held, starts, ends, elements, upto, onwards)
 
 

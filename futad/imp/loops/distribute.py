@@ -80,7 +80,7 @@ def distributed(
     declared = {s.name: (k, s) for k, p in enumerate(found) for s in p.body if isinstance(s, ir.Decl)}
     if not _disjoint(found, declared, folds):
         return None
-    shared = _hand_on(found, declared, loop.var)
+    shared = _hand_on(found, declared)
     if len(shared) > MOST:
         return refused(f"{len(shared)} scalars go from one part to another, at most {MOST} may")
     here, end = name("first"), name("end")
@@ -193,7 +193,7 @@ def _disjoint(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], fold
     return not any(len(ks) > 1 or max(loaded.get(to, {0})) > min(ks) for to, ks in stored.items())
 
 
-def _hand_on(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]], var: str) -> dict[str, Prim]:
+def _hand_on(found: list[_Part], declared: dict[str, tuple[int, ir.Decl]]) -> dict[str, Prim]:
     """Note what parts compute again; the scalars that are handed on."""
     shared: dict[str, Prim] = {}
 

@@ -28,7 +28,8 @@ from futad.legality import Legality
 LEGAL = Legality(
     "loop-fission",
     "the first parts of some iterations run before their second parts",
-    worth="determinants by minors: a fifth less time",
+    worth="a step of a connectionist temporal classification, 20,000 states: 0.66 to 0.14 ms (`main` of "
+    "tests/imp/test_branches_apart.py)",
 )
 FOLDS_STAY = LEGAL.condition("folds in one part", "a part reads a fold that the other one has continued, or will have")
 

@@ -241,7 +241,7 @@ def _scatter(s: Site, x: Value, indices: Value, updates: Value) -> Value:
         starts[d] = pointwise(b, lambda c, e, d=d: [clipped(c, e, x.shape[d], width[d])], [start], batch)[0]
 
     if all(map(is_one, batch)) and not batching:
-        return _one_window(s, x, updates, starts, inside, width, windows, axis_of, combine)
+        return _one_window(s, x, updates, starts, inside, width, axis_of, combine)
 
     # Places: the batch's axes, then those of windows that do not span their axis.
     rows = [d for d in windows if d not in start_of and width[d] is x.shape[d]]
@@ -312,7 +312,6 @@ def _one_window(
     starts: dict[int, Value],
     inside: Value | None,
     width: dict[int, Atom],
-    windows: list[int],
     axis_of: dict[int, int],
     combine: tuple[str, Callable[[Prim], Const]] | None,
 ) -> Value:

@@ -61,8 +61,8 @@ def _places(s: Site) -> list[Value]:
     return pointwise(s.b, halves, [number], shape)
 
 
-def key_type(s: Site, i: int = 0) -> Any:
-    impl = s.eqn.invars[i].aval.dtype._impl
+def key_type(s: Site) -> Any:
+    impl = s.eqn.invars[0].aval.dtype._impl
     if "threefry" not in str(impl.name) and impl.tag != "fry":
         raise Unsupported(f"for keys of the kind {impl.name}; keys of kind threefry2x32 are known")
     return impl

@@ -105,10 +105,6 @@ def is_many(v: object) -> bool:
     return type(v) is Var and v.name.startswith("??")
 
 
-def is_meta(v: object) -> bool:
-    return type(v) is Var and v.name.startswith("?")
-
-
 def atoms_in(x: Any) -> Iterator[Var]:
     """The metavariables in a part of a pattern, those that are bound and those in scopes included."""
     if type(x) is Var:
@@ -340,5 +336,5 @@ def expanded(s: Scheme, count: int) -> Scheme:
     return replace(s, before=before, after=after, lines=s.lines | lines)
 
 
-__all__ = ["ANY", "Apply", "Condition", "Hole", "Scheme", "atoms_in", "expanded", "holes_in", "is_many", "is_meta",
+__all__ = ["ANY", "Apply", "Condition", "Hole", "Scheme", "atoms_in", "expanded", "holes_in", "is_many",
            "map_atoms", "parse"]  # fmt: skip

@@ -41,9 +41,9 @@ def same_width(lw: Lowerer, arrays: list[Arr]) -> list[Arr]:
     return [as_array(recast(lw, a, [n, *dims_of(a)[1:]])) for a in arrays]
 
 
-def row_params(v: Arr, name: str = "x") -> tuple[Value, list[Var]]:
+def row_params(v: Arr) -> tuple[Value, list[Var]]:
     """Fresh variables for one element of an array, and the element's value."""
-    params = [Var(name, row_type(a.type)) for a in leaves(v)]
+    params = [Var("x", row_type(a.type)) for a in leaves(v)]
     return rebuild(inner(v), iter(params)), params
 
 
