@@ -110,8 +110,8 @@ class _Block:
         self.em.depth -= 1
 
     def all_lanes(self, e: Expr) -> Expr:
-        """That many elements for every lane."""
-        return ir.mul(e, Num(self.count, I64))
+        """That many elements for every lane that is used."""
+        return ir.mul(e, self.used)
 
     def parts(self, body: list[ir.Stmt]) -> list[list[ir.Stmt] | ir.Stmt]:
         """Runs of statements that one loop over the lanes can do, none of them past a (then empty) group.  Inner loops
