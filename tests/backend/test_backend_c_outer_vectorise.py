@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +13,11 @@ from futad.backend.c import CBackend
 from futad.core.interp import Interpreter
 from futad.imp import ir
 from futad.pipeline import compile_program
-from futad.source import compile_text
+from futad.source import compile_text, load_program
 from futad.target import C
 from futad.testing.build import c_backend
 
+TEXTBOOK = Path(__file__).parents[2] / "benchmarks" / "textbook"
 TEXT = """
 def horner [m] (x: [m]f64) (t: f64): f64 = loop y = 0 for j < m do y * t + x[m - 1 - j]
 def wave [m] (x: [m]f64) (t: f64): f64 =
@@ -235,3 +238,16 @@ def test_no_vectors_of_elements_that_are_far_apart() -> None:
     t = np.random.default_rng(3).standard_normal((600, 4096), np.float32)
     (got,) = backend.run("some", [t])
     np.testing.assert_allclose(got, t[:, [0, 4, 8, 12]].sum(0), rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_block_that_is_not_full_has_memory_for_its_own_lanes() -> None:
+    core = compile_program(load_program(str(TEXTBOOK / "soft_dtw.fut")), target=C)
+    backend = c_backend(core)
+    sizes = re.findall(r"futad_ensure\(ctx, &ctx->slots\[\d+\], futad_size\(\w+, (\w+)\)", backend.source)
+    assert "32" in sizes and any(size.startswith("left_") for size in sizes)
+    for k in (5, 16, 33, 39):
+        a, b = np.random.default_rng(k).standard_normal((2, k, 6))
+        args = [k, 6, 6, a, b]
+        for got, e in zip(backend.run("value", args), Interpreter(core).run("value", args), strict=True):
+            np.testing.assert_allclose(got, e, rtol=1e-11)
