@@ -112,7 +112,7 @@ class _Forms(Crossed):
         a, b = self.make("s", depth), self.make("s", depth)
         if g.p(0.4):  # constant between steps, at places where floats hardly are
             g.smooth = False
-            return g.c(f"small (t.{g.c('ceil', 'floor', 'trunc', 'round')} (1.37 * {a} + 0.123))", f"({a} - t.floor {a})", f"({a} %% 0.7131)", f"t.copysign {a} ({b} - 0.1234)", f"t.sgn ({a} - 0.4321) * {b}",
+            return g.c(f"small (t.{g.c('ceil', 'floor', 'trunc', 'round')} (1.37 * {a} + 0.123))", f"({a} - t.floor {a})", f"({a} % 0.7131)", f"t.copysign {a} ({b} - 0.1234)", f"t.sgn ({a} - 0.4321) * {b}",
                        f"(if t.isnan {a} || t.isinf {b} then 0.1 else {a})", f"t.i64 (t.to_i64 (3.7 * small {a})) * {b}")  # fmt: skip
         return g.c(f"small (t.atan2 ({a} - 0.1234) (1.5 + {b} * {b}))", f"small (t.hypot {a} (0.3 + {b} * {b}))", f"t.log1p ({a} * {a})", f"small (t.expm1 (small {a}))", f"t.cbrt (1.2 + {a} * {a}) - 1",
                    f"t.lerp {a} {b} 0.3", f"small (t.fma {a} {b} 0.4)", f"small (t.mad {a} {b} 0.6)", f"t.sinh (small {a})", f"t.asinh {a} * 0.5", f"t.acos (small {a}) * 0.3", f"t.atanh (small {a})", f"t.acosh (1.1 + {a} * {a}) * 0.2",
