@@ -5,13 +5,13 @@ compute scalars, and with additions to memory as such."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import replace
 
 from futad.core.scalarops import OPS
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
-from futad.imp.walk import has_load, parts, refs, rewritten, statements
+from futad.imp.walk import loads_in, parts, refs, rewritten, statements
 from futad.legality import Legality
 
 LEGAL = Legality("if-conversion", "branches in lanes compute both sides; sums in memory become additions to it")
@@ -22,9 +22,17 @@ NOTHING_SINCE = LEGAL.condition("nothing since the sum", "what is added changes 
 UNSEEN = LEGAL.condition("old and new unseen", "others use the element, or the sum")
 
 
-def if_converted(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
-    """The statements in this form; `folds`: pointers to arrays that the map folds into, which are added to as such."""
-    return _straight(_placed(_flat(body), {}), folds)
+Inside = Callable[[ir.Load], bool]
+
+
+def _nowhere(x: ir.Load) -> bool:
+    return False
+
+
+def if_converted(body: list[ir.Stmt], folds: Set[str], inside: Inside = _nowhere) -> list[ir.Stmt]:
+    """The statements in this form; `folds`: pointers to arrays that the map folds into, which are added to as such;
+    `inside`: whether what is read is there, whatever the iteration does."""
+    return _straight(_placed(_flat(body), {}), folds, inside)
 
 
 def _flat(body: list[ir.Stmt]) -> list[ir.Stmt]:
@@ -63,22 +71,37 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
     return out
 
 
-def _straight(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
+def _straight(body: list[ir.Stmt], folds: Set[str], inside: Inside) -> list[ir.Stmt]:
     """The statements with both sides computed of branches that only compute scalars, which may differ by lane."""
     out: list[ir.Stmt] = []
     for s in body:
         match s:
-            case ir.For(body=inside):
-                out.append(replace(s, body=additions(_straight(inside, folds), folds)))
+            case ir.For(body=inner):
+                out.append(replace(s, body=additions(_straight(inner, folds, inside), folds)))
             case ir.If(cond, then, orelse):
-                sides = [_straight(then, folds), _straight(orelse, folds)]
-                out += _both(cond, *sides) or [ir.If(cond, *sides)]
+                yes, no = [_settled(_straight(side, folds, inside)) for side in (then, orelse)]
+                out += _both(cond, yes, no, inside) or [ir.If(cond, yes, no)]
             case _:
                 out.append(s)
     return out
 
 
-def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stmt] | None:
+def _settled(body: list[ir.Stmt]) -> list[ir.Stmt]:
+    """The statements with what is declared without a value and set once, by a branch that is none any more, declared
+    where it is set."""
+    sets = Counter(n for s in statements(body) for n in s.assigns())
+    here = {s.name for s in body if isinstance(s, ir.Assign) and sets[s.name] == 1}
+    late = {s.name: s.type for s in body if isinstance(s, ir.Decl) and s.init is None and s.name in here}
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.Assign) and s.name in late:
+            out.append(ir.Decl(s.name, late[s.name], s.value))
+        elif not (isinstance(s, ir.Decl) and s.name in late):
+            out.append(s)
+    return out
+
+
+def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt], inside: Inside) -> list[ir.Stmt] | None:
     """Both sides, and then what each assigns by choice; None if a side does more than that.  What is assigned are the
     branch's results, which nothing in it reads; and what may fail is checked by a statement before it."""
     made: list[ir.Stmt] = []
@@ -86,7 +109,7 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> list[ir.Stm
     for side in (then, orelse):
         set_: dict[str, Expr] = {}
         for s in side:
-            if not READS_NOTHING(not has_load(s)):
+            if not READS_NOTHING(all(map(inside, loads_in(s)))):
                 return None
             if isinstance(s, ir.Decl) and s.init is not None and not s.mutable:
                 made.append(s)

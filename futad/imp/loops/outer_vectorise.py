@@ -22,6 +22,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr
 from futad.imp.loops.facts import LoopFacts, cost
 from futad.imp.loops.if_conversion import can_fail, if_converted
+from futad.imp.loops.places import NO_SIZES, Places, Sizes
 from futad.imp.walk import has_load, loads_in, refs, statements
 from futad.legality import Legality
 
@@ -43,16 +44,20 @@ MUCH = 20  # cost of an inner loop for which lanes may read and write where it s
 
 
 def outer_vectorised(
-    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False, anywhere: bool = False
+    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False, anywhere: bool = False,
+    sizes: Sizes = NO_SIZES,
 ) -> ir.Blocks | None:
     """A map's loop (with this body) in blocks; None unless it has inner loops that carry scalars, which all iterations
     take equally often, and nothing else that could differ between iterations but scalars and places in memory.
     `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads.
     `asked`: whether it pays or not; `anywhere`: whether what is added to memory goes to places of other iterations, too
-    (no check has to be made, or all have been made before)."""
+    (no check has to be made, or all have been made before); `sizes`: what is known of arrays."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return refused("there is no loop inside")
-    body = if_converted(body, folds)
+    every = list(statements(body))
+    made = frozenset(n for s in every for n in s.defines())
+    changing = frozenset(n for s in every for n in s.assigns())
+    body = if_converted(body, folds, Places(sizes, loop.var, made, changing).inside)
     shape = Shape(loop.var, folds, {loop.var}, anywhere=anywhere)
     if not shape.takes(body, inner=False) or not ADDED(not shape.added & shape.read):
         return refused("iterations differ in more than scalars and places in memory")

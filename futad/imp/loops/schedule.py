@@ -251,7 +251,7 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     if _some_lanes(done):
         return [*checks, *done]
     *checks, loop = split_inner_checks(m.loop) if _outer_lanes(m) else [m.loop]
-    made = outer_vectorised(loop, accumulations(loop.body), m.folds, anywhere=True) if checks else None
+    made = outer_vectorised(loop, accumulations(loop.body), m.folds, anywhere=True, sizes=m.sizes) if checks else None
     return [*checks, made] if made is not None else None
 
 
@@ -303,7 +303,7 @@ def _reduction_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 def _outer_vectorise(m: MapLoop, then: Then) -> list[Stmt] | None:
     asked = m.asked("outer-loop-vectorisation") is not None
-    made = outer_vectorised(m.loop, accumulations(m.loop.body), m.folds, asked)
+    made = outer_vectorised(m.loop, accumulations(m.loop.body), m.folds, asked, sizes=m.sizes)
     return None if made is None else [made]
 
 
