@@ -25,6 +25,7 @@ static __attribute__((noinline, cold, unused)) void futad_measure(struct futad_c
 static __attribute__((unused)) void futad_measures_clear(struct futad_context *ctx) {
   struct futad_slot *const slot = &ctx->slots[FUTAD_SLOTS - 1];
   if (slot->data) memset(slot->data, 0, FUTAD_MEASURES * 8);
+  ctx->peak = 0;
   for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) futad_measures_clear(ctx->threads[i]);
 }

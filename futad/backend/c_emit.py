@@ -111,6 +111,8 @@ class CEmitter(Emitter):
         self.line(f"#define FUTAD_MAX_RANK {rank}")
         if self.multicore:
             self.line('#include "thread_pool.h"')
+        if measures:
+            self.line("#define FUTAD_TELLS 1")
         runtime, threads = self.runtime()
         if self.stops:
             self.line('#include "stops.h"')

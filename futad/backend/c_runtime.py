@@ -46,6 +46,9 @@ struct futad_context {
   struct futad_error error;
   int64_t values[4];
   int64_t allocations;
+#ifdef FUTAD_TELLS
+  int64_t peak; /* what was written at a time, as far as arrays that grew were there twice */
+#endif
   bool inside; /* a part of something that several threads do */
   struct futad_context *threads[FUTAD_MOST_THREADS]; /* those of others, from 1 on */
   struct futad_slot slots[FUTAD_SLOTS];
@@ -141,6 +144,11 @@ FUTAD_INLINE void futad_spare(struct futad_slot **slot, struct futad_slot **spar
   *spare = first;
 }
 
+#ifdef FUTAD_TELLS
+static int64_t futad_written(struct futad_context *ctx);
+static int64_t futad_pages(const struct futad_slot *slot);
+#endif
+
 /* The first `kept` elements at `data`, with room for others behind them: where they are, if that is one of the slots,
  * which becomes `slot`, and it has the room; else in `slot`, which then grows by half at least. */
 static __attribute__((unused)) void *futad_append(struct futad_context *ctx, struct futad_slot **slot,
@@ -159,6 +167,12 @@ static __attribute__((unused)) void *futad_append(struct futad_context *ctx, str
   *own = (struct futad_slot){NULL, 0};
   void *to = futad_grow(ctx, own, count > INT64_MAX / 2 ? INT64_MAX : count + count / 2, size);
   if (to) memcpy(to, data, (size_t)(kept * size));
+#ifdef FUTAD_TELLS
+  if (full.bytes >= 1 << 16) {
+    int64_t both = futad_written(ctx) + futad_pages(&full);
+    if (both > ctx->peak) ctx->peak = both;
+  }
+#endif
   free(full.data);
   return to;
 }
@@ -281,6 +295,41 @@ int64_t futad_memory(struct futad_context *ctx) {
     if (ctx->threads[i]) sum += futad_memory(ctx->threads[i]);
   return sum;
 }
+
+#ifdef FUTAD_TELLS
+/* Bytes of a slot that were written: the system gives no others memory. */
+static int64_t futad_pages(const struct futad_slot *slot) {
+#ifdef __linux__
+  const int64_t page = 4096;
+  int64_t skip = (int64_t)(-(uintptr_t)slot->data % (uintptr_t)page), pages = (slot->bytes - skip) / page;
+  if (slot->bytes >= 1 << 16) {
+    unsigned char there[1024];
+    int64_t found = slot->bytes - pages * page;
+    for (int64_t i = 0; i < pages; i += 1024) {
+      int64_t n = pages - i < 1024 ? pages - i : 1024;
+      if (mincore((char *)slot->data + skip + i * page, (size_t)(n * page), there)) return slot->bytes;
+      for (int64_t k = 0; k < n; k++) found += page * (there[k] & 1);
+    }
+    return found;
+  }
+#endif
+  return slot->bytes;
+}
+
+static int64_t futad_written(struct futad_context *ctx) {
+  int64_t sum = 0;
+  for (int64_t i = 0; i < FUTAD_SLOTS; i++) sum += futad_pages(&ctx->slots[i]);
+  for (int i = 1; i < FUTAD_MOST_THREADS; i++)
+    if (ctx->threads[i]) sum += futad_written(ctx->threads[i]);
+  return sum;
+}
+
+/* Bytes in slots that were written, or that were in the last call. */
+int64_t futad_peak(struct futad_context *ctx) {
+  int64_t now = futad_written(ctx);
+  return now > ctx->peak ? now : ctx->peak;
+}
+#endif
 
 int64_t futad_allocations(struct futad_context *ctx) {
   int64_t sum = ctx->allocations;

@@ -34,7 +34,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-MEMORY = "memory"  # the number of a record that is of a whole program
+# The number of a record that is of a whole program: bytes reserved, or those of them that were written.
+MEMORY, WRITTEN = "memory", "written"
 Facts = tuple[tuple[str, Any], ...]
 
 
@@ -101,9 +102,11 @@ def words_of(sites: Sequence[Site]) -> int:
     return sum(s.words for s in sites)
 
 
-def gathered(sites: Sequence[Site], blocks: Iterable[Sequence[int]], memory: int) -> list[Measured]:
+def gathered(
+    sites: Sequence[Site], blocks: Iterable[Sequence[int]], memory: int, number: str = MEMORY
+) -> list[Measured]:
     """What was told, by the words of one or several blocks of memory; sites that were not passed are left out.  After
-    them, if there are any: the bytes of all memory that the program has after the call."""
+    them, if there are any: the bytes of all memory that the program has after the call, as a `number`."""
     out = [Measured(s.facts) for s in sites]
     for words in blocks:
         for site, m in zip(sites, out, strict=True):
@@ -111,7 +114,7 @@ def gathered(sites: Sequence[Site], blocks: Iterable[Sequence[int]], memory: int
             if times:
                 m.add(times, zip(site.names, rest[::2], rest[1::2], strict=True))
     told = [m for m in out if m.times]
-    return [*told, Measured((), 1, {}, {MEMORY: memory})] if told else []
+    return [*told, Measured((), 1, {}, {number: memory})] if told else []
 
 
-__all__ = ["MEMORY", "Facts", "Measured", "Site", "Sites", "bits_of", "gathered", "real_of", "words_of"]
+__all__ = ["MEMORY", "WRITTEN", "Facts", "Measured", "Site", "Sites", "bits_of", "gathered", "real_of", "words_of"]

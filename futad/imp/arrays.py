@@ -276,7 +276,7 @@ def _part_of_overwritten(lo: Lowerer, src: View, copied: Var) -> bool:
             written = list(e.consumes()) if at < needed else []
         for a in written:
             v = lo.env.get(a) if isinstance(a, Var) else None
-            if isinstance(v, View) and v.roots & src.roots and v.rank > src.rank:
+            if isinstance(v, View) and v.roots & src.roots and v.shape != src.shape:
                 return True
     return False
 

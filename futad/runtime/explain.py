@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from futad.core.measures import MEMORY, Facts, Measured, real_of
+from futad.core.measures import MEMORY, WRITTEN, Facts, Measured, real_of
 from futad.runtime.arena import bytes_text
 
 NOTHING = "no loop of the last calls was reversed under a budget (memory, checkpoints, reruns: see docs/memory.md)"
@@ -16,14 +16,16 @@ def explained(measured: Iterable[Measured]) -> str:
     """A few lines a loop, in the order in which they were first told, and the memory of a program besides: of its
     results too, once nobody has them."""
     lines: list[str] = []
-    kept = 0
+    reserved = held = 0
     for m in measured:
-        if MEMORY in m.most:
-            lines.append(f"other temporaries {bytes_text(max(0, m.most[MEMORY] - kept))}")
-            kept = 0
+        if {MEMORY, WRITTEN} & m.most.keys():
+            others = m.most[WRITTEN] - held if WRITTEN in m.most else m.most[MEMORY] - reserved
+            lines.append(f"other temporaries {bytes_text(max(0, others))}")
+            reserved = held = 0
         else:
             lines.append(_loop(m))
-            kept += m.most.get("predicted", m.most.get("budget", m.most.get("held", 0)))
+            held += m.most.get("held", 0)
+            reserved += m.most.get("predicted", m.most.get("budget", m.most.get("held", 0)))
     return "\n".join(lines) or NOTHING
 
 

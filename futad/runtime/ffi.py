@@ -25,7 +25,7 @@ import numpy as np
 from futad import forks
 from futad.bindings import Binding, Loop
 from futad.core.failure import FailureSite
-from futad.core.measures import Measured, Site, gathered, words_of
+from futad.core.measures import WRITTEN, Measured, Site, gathered, words_of
 from futad.core.types import Prim
 from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, UsageError, failed_check
 from futad.runtime.findings import finding
@@ -366,7 +366,9 @@ class CLibrary:
         with self._lock:
             self._context.to_slots()  # results that nobody has any more are memory of the program
             blocks = [lib.futad_measures(context, i) for i in range(lib.futad_measures_threads())]
-            return gathered(self.layout.sites, [b[:count] for b in blocks if b], lib.futad_memory(context))
+            told = [b[:count] for b in blocks if b]
+            lib.futad_peak.restype, lib.futad_peak.argtypes = ctypes.c_int64, [ctypes.c_void_p]
+            return gathered(self.layout.sites, told, lib.futad_peak(context), WRITTEN)
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).

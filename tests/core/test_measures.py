@@ -15,7 +15,7 @@ from futad.api.program import Program
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.check import check_program
-from futad.core.measures import MEMORY, Measured
+from futad.core.measures import MEMORY, WRITTEN, Measured
 from futad.core.parse import parse_program
 from futad.core.text import program_text
 from futad.core.types import F64, I64, ZERO, ArrayType, Atom, Var, i64
@@ -31,7 +31,7 @@ FACTS = (("place", PLACE), ("way", "rerun"), ("state", "u"), ("why", None))
 
 def numbers(prog: Program) -> list[Measured]:
     """What the statements of a program told in the last call."""
-    return [m for m in prog.executor().measured() if MEMORY not in m.most]
+    return [m for m in prog.executor().measured() if not {MEMORY, WRITTEN} & m.most.keys()]
 
 
 def entry(*params: tuple[str, str]) -> ir.Entry:
