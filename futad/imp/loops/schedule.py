@@ -202,6 +202,8 @@ def _jams_in_lanes(m: MapLoop) -> bool:
 
 
 def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
+    if not any(isinstance(s, ir.For) for s in statements(m.loop.body)):
+        return refused("there is no loop inside")
     with asking():  # why it is not in lanes anyway
         if across(m.loop, m.target.reassociates) or _outer_vectorise(m, then):
             return None
