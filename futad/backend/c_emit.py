@@ -409,12 +409,10 @@ class CEmitter(Emitter):
         elif c_tails.possible(s):
             c_tails.emit(self, s)
         elif c_sums.possible(s):
-            c_sums.LEGAL.fired()
             c_sums.emit(self, s)
         elif made := c_counts.counts(s):
             c_counts.emit(self, s, made)
         elif c_row_additions.possible(s):
-            c_row_additions.LEGAL.fired()
             c_row_additions.emit(self, s)
         elif not s.independent and any(isinstance(x, ir.For) and c_sums.possible(x) for x in s.body):
             self.plain_for(c_sums.around(s))

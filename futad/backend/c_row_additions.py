@@ -54,6 +54,7 @@ def possible(loop: ir.For) -> bool:
 
 def emit(em: CEmitter, loop: ir.For) -> None:
     """The loop above, by its length."""
+    LEGAL.fired()
     i, start, bound, t = loop.var, em.expr(loop.start), em.expr(loop.bound), _added(loop).value.type
     for n, width in enumerate(WIDTHS):
         vector = f"futad_{width}_{t.name}"

@@ -67,6 +67,7 @@ def simple(e: Expr, t: Prim) -> bool:
 
 def emit(em: CEmitter, loop: ir.For) -> None:
     """The loop above; one by one if there are fewer iterations than lanes."""
+    LEGAL.fired()
     t, i, start, bound = loop.partials[0].type, loop.var, em.expr(loop.start), em.expr(loop.bound)
     lanes, at, names = f"(FUTAD_VECTOR / {t.bits // 8})", f"at_{i}", [p.name for p in loop.partials]
     vectors = max(1, VECTORS // len(names))
