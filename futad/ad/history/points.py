@@ -33,7 +33,7 @@ MOST = 8  # points where all are kept; few take the most of an error that grows 
 FEWEST = 64  # iterations between two of them; less do not pay for the state
 LONG = 3072  # iterations; a longer loop has more points, and may be run again for them
 STATES = 13  # states that it has at a time
-STRETCHES, SHORTEST, LONGEST = 30, 384, 1024  # so many stretches, each of that many iterations
+STRETCHES, SHORTEST, LONGEST = 28, 384, 1024  # so many stretches, each of that many iterations
 
 
 @dataclass(slots=True)
