@@ -121,7 +121,9 @@ class Compared:
         if op not in EXACT and _float(v.type) and not op.startswith(("to_", "from_bits", "bits_")):
             self.varies.add(v)
         if _compares(s):
-            self.comparisons.append((args[0], args[1]))  # type: ignore[arg-type]  # variables, as it was asked
+            x, y = args
+            assert isinstance(x, Var) and isinstance(y, Var)
+            self.comparisons.append((x, y))
 
     def _screma(self, s: Stm, e: ir.Screma) -> None:
         lam = e.mapper
