@@ -276,7 +276,8 @@ def _part_of_overwritten(lo: Lowerer, src: View, copied: Var) -> bool:
             written = list(e.consumes()) if at < needed else []
         for a in written:
             v = lo.env.get(a) if isinstance(a, Var) else None
-            if isinstance(v, View) and v.roots & src.roots and v.shape != src.shape:
+            larger = isinstance(v, View) and (v.rank > src.rank or (v.shape != src.shape and at <= needed))
+            if isinstance(v, View) and v.roots & src.roots and larger:
                 return True
     return False
 
