@@ -38,7 +38,7 @@ from futad.api.derivatives import has_floats
 from futad.api.program import Function, Program, load
 from futad.core import ir
 from futad.core.interp import Interpreter, TooLong
-from futad.errors import Error, InternalError, UsageError
+from futad.errors import BackendError, Error, InternalError, UsageError
 from futad.runtime.randomvalues import random_leaves
 from futad.testing.blocks import read_test_file
 from futad.testing.derivatives import Probe
@@ -220,6 +220,8 @@ def _compared(
             return "wrong", _said(e), made
         except TooLong:
             return "slow", f"over {STATEMENTS} statements", made
+        except BackendError as e:  # such as recursion on devices
+            return "refused", _said(e), made
         except Error as e:
             return ("wrong" if expected is not None else "fails"), _said(e), made
         said = "" if brings else got.alone()
