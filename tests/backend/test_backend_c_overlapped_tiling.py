@@ -109,7 +109,7 @@ def test_special_values(core: Any, backend: CBackend) -> None:
 def test_failures_are_where_they_were(core: Any, backend: CBackend) -> None:
     x = np.full(3000, 0.5)
     x[2999] = 1e9
-    with pytest.raises(Exception, match=r"tiles\.fut:\d+") as expected:
+    with pytest.raises(Exception, match=r"tiling\.fut:\d+") as expected:
         Interpreter(core).run("checked", [x.size, x])
     with pytest.raises(type(expected.value)) as raised:
         backend.run("checked", [x.size, x])
