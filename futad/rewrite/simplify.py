@@ -9,8 +9,7 @@ loop over the whole program is needed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
 from typing import Any
 
 from futad.core import ir
@@ -37,6 +36,8 @@ class Schedule:
 
     enter: Strategy
     leave: Strategy
+    tokens: tuple[object, object] = field(default_factory=lambda: (object(), object()), repr=False, compare=False)
+    """What statements are marked by that it has nothing to do on (`Stm.settled`): after the last derivative, before."""
 
     def __repr__(self) -> str:
         return f"repeat({self.enter}) ; all(self) ; repeat({self.leave})"
@@ -76,12 +77,6 @@ def _derived(stm: Stm, new: list[Stm]) -> list[Stm]:
     return [Stm(s.pat, s.exp, stm.attrs) if s.pat == stm.pat and type(s.exp) is ir.Op else s for s in new]
 
 
-@cache
-def _token(enter: Strategy, leave: Strategy, differentiates: bool) -> object:
-    """What stands for the rules under which statements are settled (`Stm.settled`)."""
-    return object()
-
-
 class Simplifier:
     """Rewrites one function's scopes under a schedule."""
 
@@ -92,7 +87,7 @@ class Simplifier:
         self.leave = schedule.leave.apply
         self.available: dict[Any, tuple[tuple[Var, ...], ir.Exp]] = {}
         self.trail: list[Any] = []
-        self.token = _token(schedule.enter, schedule.leave, ctx.differentiates)
+        self.token = schedule.tokens[ctx.differentiates]
         self.changed: set[Var] = set()
         self.visited: list[Stm] = []
         self.merged = 0

@@ -172,7 +172,7 @@ def test_rules_are_counted_in_the_passes_of_a_backend_too() -> None:
 
 
 PROGRAMS = sorted((Path(__file__).parent.parent / "programs").glob("*.fut"))
-EVERY = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if k % 8 else []) for k, p in enumerate(PROGRAMS)]
+EVERY = [pytest.param(p, id=p.stem, marks=[pytest.mark.slow] if k % 24 else []) for k, p in enumerate(PROGRAMS)]
 
 
 @pytest.mark.parametrize("path", EVERY)
