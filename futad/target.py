@@ -43,6 +43,7 @@ class Target:
     grows: bool = False  # an array that a loop appends to stays where it is until its slot is full
     transposes: bool = False  # the emitter has `Transpose`
     packs: bool = False  # the emitter has `Pack`
+    moves: bool = False  # the emitter has `Move`
     stops: bool = False  # a call ends early if it is told to
     choices: Choices | None = None  # what a schedule asks of nests, and what becomes of them
     digit_bits: int = 11  # of a key that a sort takes in one pass: the counts stay in the nearest cache
@@ -56,7 +57,7 @@ class Target:
 INTERP = Target(name="interp", forks=True)
 C = Target(
     name="c", code="c", threads=1, builds_in_place=True, jams=True, outer_lanes=True, tiles=True, grows=True,
-    transposes=True, packs=True,
+    transposes=True, packs=True, moves=True,
 )  # fmt: skip
 MULTICORE = replace(C, name="multicore", threads=MANY, pool=True, forks=True)
 # A thread of a device has few registers, and its own counts of digits.

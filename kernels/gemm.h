@@ -67,6 +67,9 @@ static void *futad_gemm_reserve(size_t bytes) {
     free(futad_gemm_space);
     futad_gemm_space = aligned_alloc(64, (bytes + 63) / 64 * 64);
     futad_gemm_space_bytes = futad_gemm_space ? bytes : 0;
+#ifdef FUTAD_TELLS
+    futad_packed = (int64_t)futad_gemm_space_bytes;
+#endif
   }
   return futad_gemm_space;
 }

@@ -64,6 +64,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Append] = self.append
         self.handlers[ir.Transpose] = self.transpose
         self.handlers[ir.Pack] = self.pack
+        self.handlers[ir.Move] = self.moving
         self.handlers[Contract] = self.contract
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
@@ -294,6 +295,10 @@ class CEmitter(Emitter):
         # A small array of constant size is in registers, if no function is given its address.
         once = s in self.once and not isinstance(s.count, Num)
         return "futad_copy_once" if once else super().copying(s)
+
+    def moving(self, s: ir.Move) -> None:
+        args = f"{self.address(s.target, s.offset)}, {self.address(s.source, s.source_offset)}"
+        self.line(f"memmove({args}, (size_t)({self.expr(s.count)}) * sizeof({c_type(s.elem)}));")
 
     def keep(self, s: records.Keep) -> None:
         self.line(f"const int64_t {s.name} = futad_keep(ctx, {self.size(s.bytes)});")

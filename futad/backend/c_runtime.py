@@ -145,6 +145,7 @@ FUTAD_INLINE void futad_spare(struct futad_slot **slot, struct futad_slot **spar
 }
 
 #ifdef FUTAD_TELLS
+static __thread int64_t futad_packed; /* bytes that this thread has packed factors of products in */
 static int64_t futad_written(struct futad_context *ctx);
 static int64_t futad_pages(const struct futad_slot *slot);
 #endif
@@ -324,10 +325,16 @@ static int64_t futad_written(struct futad_context *ctx) {
   return sum;
 }
 
+/* The same of memory taken from a slot. */
+int64_t futad_pages_of(void *data, int64_t bytes) {
+  const struct futad_slot slot = {data, bytes};
+  return futad_pages(&slot);
+}
+
 /* Bytes in slots that were written, or that were in the last call. */
 int64_t futad_peak(struct futad_context *ctx) {
   int64_t now = futad_written(ctx);
-  return now > ctx->peak ? now : ctx->peak;
+  return (now > ctx->peak ? now : ctx->peak) + futad_packed;
 }
 #endif
 

@@ -102,6 +102,11 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, destinations: list[Desti
     value = lo.value(e.value)
     if isinstance(value, View):
         if value.roots & target.roots and not value.same_place(target):
+            if lo.moves(target, value):
+                assert isinstance(target.base, Mem) and isinstance(value.base, Mem)
+                to, source = (target.base.pointer, target.offset), (value.base.pointer, value.offset)
+                lo.emit(ir.Move(*to, *source, target.count(), target.elem))
+                return [dst]
             value = lo.materialise(value)
         lo.copy(target, value)
     else:

@@ -83,7 +83,7 @@ class Watching(Lowerer):
         self.near: Span | None = None
         self.moved: View | None = None  # what the next memory that is had is for
         self.iterations: list[tuple[str, list[tuple[View, Region]]]] = []  # what loops go on with
-        super().__init__(program, replace(target, tiles=False))
+        super().__init__(program, replace(target, tiles=False, moves=False))
 
     @property
     def watched(self) -> bool:

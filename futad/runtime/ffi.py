@@ -232,9 +232,11 @@ class _Context:
         if not self.address:
             raise OutOfMemory("out of memory")
         self.waiting: deque[tuple[int, int, int]] = deque()  # slot, address, bytes
+        self.given: dict[int, tuple[int, int]] = {}  # of the last call's results: bytes, and those of their memory
         self.closed = False
 
     def add(self, slot: int, address: int, size: int) -> None:
+        self.given.pop(address, None)
         self.waiting.append((slot, address, size))
         if self.closed:
             self.free()
@@ -368,7 +370,11 @@ class CLibrary:
             blocks = [lib.futad_measures(context, i) for i in range(lib.futad_measures_threads())]
             told = [b[:count] for b in blocks if b]
             lib.futad_peak.restype, lib.futad_peak.argtypes = ctypes.c_int64, [ctypes.c_void_p]
-            return gathered(self.layout.sites, told, lib.futad_peak(context), WRITTEN)
+            lib.futad_pages_of.restype, lib.futad_pages_of.argtypes = ctypes.c_int64, [ctypes.c_void_p, ctypes.c_int64]
+            # A result may have memory that held something larger before.
+            results = sum(max(0, lib.futad_pages_of(at, size) - count)
+                          for at, (count, size) in list(self._context.given.items()))  # fmt: skip
+            return gathered(self.layout.sites, told, lib.futad_peak(context) + results, WRITTEN)
 
     def run(self, name: str, args: Sequence[Any]) -> list[Any]:
         """Run an entry on all of its core parameters (see docs/architecture.md, Backends).
@@ -409,6 +415,7 @@ class CLibrary:
             frame, context = self._frames[name], self._context
             if context.waiting:
                 context.to_slots()
+            context.given.clear()
             frame.fill_at(args)
             if frame.call(context.address, frame.pointers_address, frame.raw_address):
                 raise self.failure_in(context.address)
@@ -428,6 +435,7 @@ class CLibrary:
         context = self._context
         if context.waiting:
             context.to_slots()
+        context.given.clear()
         keep = frame.fill(args)
         start = perf_counter()
         code = frame.call(context.address, frame.pointers_address, frame.raw_address)
@@ -480,6 +488,7 @@ def _array(
             buffer = (ctypes.c_char * count).from_address(address)
             # At the end of the process nobody needs the memory, but somebody may still read the array.
             weakref.finalize(buffer, context.add, slot, address, size).atexit = False
+            context.given[address] = (count, size)
             return np.frombuffer(memoryview(buffer), dtype).reshape(shape)
     copy = empty_result(shape, dtype)
     if count:

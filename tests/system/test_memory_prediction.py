@@ -56,6 +56,16 @@ def chain [n] (steps: i64) (j: f64) (seed: u64) (x: [n]f64) : f64 =
   in moved + f64.sum (map (\\v -> v * v) x)
 entry loss [m][n] (steps: i64) (j: f64) (seeds: [m]u64) (x: [m][n]f64) : f64 =
   f64.sum (map2 (chain steps j) seeds x)
+entry one [n] (steps: i64) (j: f64) (seed: u64) (x: [n]f64) : f64 = chain steps j seed x
+"""
+LAYERS = """
+entry loss [n][m] (k: i64) (w: [n][n]f64) (h: [m][n]f64) : f64 =
+  let h = loop h for _i < k do map (\\r -> map (\\w -> f64.tanh (f64.sum (map2 (*) w r))) w) h
+  in f64.sum (map (\\r -> f64.sum (map (\\y -> y * y) r)) h)
+"""
+IN_ROWS = """
+entry loss [m][n] (k: i64) (xs: [m][n]f64) : f64 =
+  f64.sum (map (\\x -> f64.sum (loop x for i < k do map (\\a -> f64.sin a + 0.1 * x[i % n]) x)) xs)
 """
 # Of each program: where it is, the entry, the argument, its length, the budget, the others by the length.
 Case = tuple[Any, str, int, int, dict[str, Any], Callable[[int, Any], list[Any]]]
@@ -80,16 +90,28 @@ CASES: dict[str, Case] = {
         CHAINS, "loss", 3, 30_000, {"memory": "24MB"},
         lambda n, r: [20, 0.4, r.integers(1, 2**60, n).astype(np.uint64), r.normal(size=(n, 50))],
     ),
+    # What was overwritten is kept, in memory that is larger than the gradient's, which is had there later.
+    "chain": (
+        CHAINS, "one", 3, 100_000, {"memory": "40MB"},
+        lambda n, r: [200_000 if n > 2 else 3, 0.4, np.uint64(88172645463325252), r.normal(size=n)],
+    ),
+    # Factors of products are packed, in memory of the thread's.
+    "layers": (
+        LAYERS, "loss", 1, 300, {"checkpoints": 6},
+        lambda n, r: [20, r.normal(size=(n, n)) / n**0.5, r.normal(size=(200, n))],
+    ),
+    "in rows": (IN_ROWS, "loss", 1, 2000, {"memory": "8MB"}, lambda n, r: [40, r.normal(size=(n, 300))]),
 }  # fmt: skip
 DERIVATIVES = ("grad", "hvp", "jvp of grad", "jacrev", "vjp of vjp")
-FIRST = ("nest", "chains")  # of which a vjp of a vjp takes more than is printed, or long to compile
+FIRST = ("nest",)  # of which a vjp of a vjp takes long to compile
 RESOLUTION = 500_000  # bytes: Python's own objects, tables, stacks
 UNITS = {"bytes": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
 def derivatives(case: str) -> tuple[str, ...]:
     """Those that are measured of a case."""
-    return ("grad",) if case == "appended" else DERIVATIVES[:-1] if case in FIRST else DERIVATIVES
+    few = {"appended": ("grad",), "chain": ("grad", "jacrev"), "layers": DERIVATIVES[:4]}
+    return few.get(case, DERIVATIVES[:-1] if case in FIRST else DERIVATIVES)
 
 
 def peak() -> int:
@@ -145,7 +167,8 @@ def figures(case: Case, name: str) -> tuple[int, int, str]:
     result = taken(name, prog[entry], wrt, args, ones, options)
     growth, text = peak() - before, prog.explain_memory()
     printed = re.findall(r"(?:held|temporaries) ([\d.,]+) (bytes|kB|MB|GB)", text)
-    return growth, round(sum(float(x) * UNITS[unit] for x, unit in printed)) + arrays(result), text
+    copies = arrays(args) if name == "vjp of vjp" else 0  # of arguments, which what `vjp` returns has
+    return growth, round(sum(float(x) * UNITS[unit] for x, unit in printed)) + arrays(result) + copies, text
 
 
 @needs_cc

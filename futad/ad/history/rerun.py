@@ -153,6 +153,47 @@ class Rerun:
         self.params = [Var(a.name if isinstance(a, Var) else "kept", a.type) for a in self.inits]
 
     def begin(self, b: Builder, i: Atom) -> dict[int, Atom]:
+        if not self.room.working:
+            return self._beside(b, i)
+        layout = self.room.layout
+        stack, (runs, most) = self.params[:-2], self.params[-2:]
+        last = b.op("sub", stack[0], ONE, hint="last")
+        first = b.at(stack[1], last, hint="first")
+
+        def advance(b: Builder, at: Atom, most: Atom, *stack: Atom) -> Sequence[Atom]:
+            state = layout.taken(b, stack, b.op("sub", stack[0], ONE, hint="last"))
+            free = self.room.free(b, stack, self.room.size)
+            to, kept = self._next(b, i, at, free)
+            state = run(b, self.step, at, b.op("sub", to, at), state)
+            before = self.room.held(b, stack)
+            new = layout.pushed(b, stack, to, state)
+            most = b.op("max", most, b.op("select", kept, self.room.held(b, new), before), hint="most")
+            return [to, most, *new]
+
+        LEGAL.fired()
+        names = ["at", "most", *layout.names]
+        out = while_(b, [first, most, *stack], lambda b, at, *_: b.op("lt", at, i), advance, names)
+        _, most, top, *arrays = out
+        top = b.op("sub", top, ONE, hint="top")
+        state = layout.taken(b, [top, *arrays], top)
+        runs = b.op("add", runs, b.op("sub", i, first), hint="runs")
+        self.results = [top, *arrays, runs, most]
+        return self._found(b, i, state)
+
+    def _next(self, b: Builder, i: Atom, at: Atom, free: Atom) -> tuple[Atom, Atom]:
+        """Where to run to from iteration `at` on the way to i, with room for `free` more states, and whether the state
+        there is to be kept."""
+        fits = b.op("le", ONE, free, hint="room")
+        length = b.op("sub", b.op("add", i, ONE), at)
+        to = either(b, fits, lambda b: b.op("add", at, split(b, self.plan.budget, length, free)), lambda b: i)
+        return to, b.op("and", fits, b.op("lt", to, i), hint="kept")
+
+    def _found(self, b: Builder, i: Atom, state: Sequence[Atom]) -> dict[int, Atom]:
+        found = {q: how(b, i) for q, how in self.step.easy.items()}
+        return found | dict(zip(self.step.state, state, strict=True))
+
+    def _beside(self, b: Builder, i: Atom) -> dict[int, Atom]:
+        """As `begin` where the stack has no room for a state that is not kept: that is beside it."""
         room, k = self.room, len(self.stack)
         stack, runs, most, after = self.params[:k], self.params[k], self.params[k + 1], self.params[k + 2 :]
         last = b.op("sub", stack[0], ONE, hint="last")
@@ -166,12 +207,8 @@ class Rerun:
 
         def advance(b: Builder, at: Atom, most: Atom, *others: Atom) -> Sequence[Atom]:
             stack, state = [*others[:k]], [*others[k:]]
-            free = room.free(b, stack, larger(b, state))
-            fits = b.op("le", ONE, free, hint="room")
-            length = b.op("sub", b.op("add", i, ONE), at)
-            to = either(b, fits, lambda b: b.op("add", at, split(b, self.plan.budget, length, free)), lambda b: i)
+            to, kept = self._next(b, i, at, room.free(b, stack, larger(b, state)))
             state = run(b, self.step, at, b.op("sub", to, at), state)
-            kept = b.op("and", fits, b.op("lt", to, i), hint="kept")
             if room.memory is not None:
                 kept = b.op("and", kept, b.op("le", ONE, room.free(b, stack, room.size_of(b, state))), hint="kept")
             stack = push(b, room.layout, kept, stack, to, state)
@@ -187,8 +224,7 @@ class Rerun:
         top = b.op("select", own, b.op("sub", top, ONE), top, hint="top")
         runs = b.op("add", runs, b.op("sub", i, first), hint="runs")
         self.results = [top, *others[: k - 1], runs, most, *[room.size_of(b, state) for _ in after]]
-        found = {q: how(b, i) for q, how in self.step.easy.items()}
-        return found | dict(zip(self.step.state, state, strict=True))
+        return self._found(b, i, state)
 
     def told(
         self, b: Builder, last: Sequence[Atom], attrs: Sequence[Any], more: tuple[tuple[str, str], ...] = ()

@@ -144,13 +144,15 @@ def _row(b: Builder, rows: Atom, at: Atom) -> Var:
 @dataclass(slots=True)
 class Room:
     """How much may be kept: at most `states`; if they share `memory` bytes, as their sizes change, so many too.
-    `fixed`: bytes that each takes; `size`: of one, of the largest if they differ."""
+    `fixed`: bytes that each takes; `size`: of one, of the largest if they differ.  `working`: the stack has a place for
+    one more, the state of the iteration that is reversed, which is made and read where it lies."""
 
     layout: Layout
     states: Atom
     fixed: Atom
     size: Atom
     memory: Atom | None = None
+    working: bool = False
 
     def free(self, b: Builder, stack: Values, size: Atom) -> Atom:
         """How many more states of `size` bytes there is room for."""
