@@ -106,7 +106,7 @@ class Simplifier:
             exp = stm.exp
             as_it_was = stm.settled is self.token and self.as_it_was(stm)
             if not as_it_was:
-                for a in exp.operands():
+                for a in exp.args if type(exp) is ir.Op else exp.operands():
                     if a in subst:
                         exp = exp.rebuild(ctx.atom, _same)
                         break
