@@ -6,8 +6,8 @@
 
 A place is known late in an iteration: all of a fold waits for itself, and what is added waits for the place, longer
 than a processor looks ahead.  Iterations that only find places, or only add, overlap.  Nothing reads an
-accumulator, and of several iterations that fail any may be reported; so it is right if the map that adds has no result
-that others need, and finds the elements as they were.
+accumulator, of several iterations that fail any may be reported, and elements that the first map overwrites are copies
+where the second one reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from futad.core import ir
-from futad.core.alias import aliases, consumed_roots
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.scope import uses_in
 from futad.core.types import AccType, Prim, Var, array_of
@@ -27,7 +26,6 @@ LEGAL = Legality(
     worth="the gradient of k-means 0.33 to 0.22 ms: `benchmarks/without.py later-additions kmeans`",
 )
 RESULTS_BEFORE = LEGAL.condition("results before the additions", "a result is made by the map that only adds")
-UNWRITTEN = LEGAL.condition("elements not overwritten", "the map that adds reads what the other one has overwritten")
 FOLDS = (ir.Reduce, ir.Fused)
 PLAIN = (ir.Op, ir.At, ir.Alias, ir.Map, ir.If, ir.UpdateAcc)
 MOST = 2  # scalars that an iteration of the one hands to that of the other
@@ -74,7 +72,7 @@ def _split(s: Stm, e: ir.Mapping) -> list[Stm] | None:
         return None
     if not _found_by_fold(early, handed) or not _adds_rows(late, set(handed)) or not all(map(_plain, late)):
         return None
-    if not RESULTS_BEFORE(adding.isdisjoint(results)) or not UNWRITTEN(_unwritten(s, e, early)):
+    if not RESULTS_BEFORE(adding.isdisjoint(results)):
         return None
     first = _first(s, e, accs, early, handed)
     lam = ir.rename(Lambda((*e.lam.params, *handed), tuple(late), e.lam.result[: len(accs)]))
@@ -93,13 +91,6 @@ def _first(s: Stm, e: ir.Mapping, accs: Sequence[int], early: Sequence[Stm], han
 
 def _in_order(s: Stm, made: set[Var]) -> list[Var]:
     return [v for v in ir.stm_free(s) if v in made]
-
-
-def _unwritten(s: Stm, e: ir.Mapping, early: Sequence[Stm]) -> bool:
-    """Whether statements of the map overwrite none of the elements that it is given."""
-    alias = aliases(Lambda((), (s,), ()))
-    written = {r for t in early for r in consumed_roots(t.exp, alias) if alias.mutable(r)}
-    return written.isdisjoint(map(alias.root, e.lam.params))
 
 
 def _found_by_fold(early: Sequence[Stm], handed: Sequence[Var]) -> bool:
