@@ -181,7 +181,7 @@ class Rules(Strategy):
     def _apply(self, stm: Stm, ctx: Any) -> Result:
         e = stm.exp
         if type(e) is ir.Op:
-            rules = self.of_variables.get(e.op, self.general)
+            rules: tuple[Rule, ...] | None = self.of_variables.get(e.op, self.general)
             for a in e.args:
                 if type(a) is Const:
                     rules = self.by_op.get(e.op, self.general)
