@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 STACKS = (1 << 30, 1 << 28, 1 << 26)  # bytes: the first that the system gives
 FRAME = 2600  # bytes of C stack that a frame of Python takes at most
-SELDOM = 20_000  # new objects after which Python looks for garbage
+SELDOM = 100_000  # new objects after which Python looks for garbage
 
 _local = threading.local()
 _lock = threading.Lock()

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from futad.frozen import frozen
 from futad.library import place
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """A half-open range of source text; lines and columns count from 1."""
 

@@ -9,6 +9,7 @@ a command that needs few passes starts fast.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -57,17 +58,22 @@ def _lazy(module: str, function: str, **options: Option) -> Run:
 
     def run(program: Program, target: Target, **more: Any) -> Program:
         of_target = {name: option(target) for name, option in options.items()}
-        out: Program = getattr(import_module(module), function)(program, **of_target, **more)
+        out: Program = _function(module, function)(program, **of_target, **more)
         return out
 
     return run
+
+
+def _function(module: str, name: str) -> Callable[..., Any]:
+    found: Callable[..., Any] = getattr(sys.modules.get(module) or import_module(module), name)
+    return found
 
 
 def _bodies(module: str, function: str, **options: Option) -> Run:
     """As `_lazy`, for a function of scopes: of every function's body."""
 
     def run(program: Program, target: Target) -> Program:
-        rewrite = getattr(import_module(module), function)
+        rewrite = _function(module, function)
         of_target = {name: option(target) for name, option in options.items()}
         return map_bodies(program, lambda body: rewrite(body, **of_target))
 

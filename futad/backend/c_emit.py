@@ -117,10 +117,10 @@ class CEmitter(Emitter):
         runtime, threads = self.runtime()
         if self.stops:
             self.line('#include "stops.h"')
-        self.lines += runtime.splitlines()
+        self.line(runtime.rstrip("\n"))
         if self.multicore:
             self.line(f"#define FUTAD_GRAIN {self.grain}")
-            self.lines += threads.splitlines()
+            self.line(threads.rstrip("\n"))
         if self.recursing:
             self.lines += [f"#define FUTAD_STACK_SLOT {slots}", '#include "recursion.h"']
         if self.records:
@@ -147,15 +147,16 @@ class CEmitter(Emitter):
         self.lines += [f"{self.head(f)};" for f in self.module.functions if f.recursive is not None]
         for f in self.module.functions:
             self.function(f)
-        if any(x in line for line in self.lines for x in ("futad_wide_f", "futad_quarter_f", "futad_count(")):
-            self.lines.insert(functions, '#include "sums.h"')
-        if any("struct futad_team team;" in line for line in self.lines):
-            self.lines.insert(functions, '#include "team.h"')
-        if any("futad_exp_f" in line for line in self.lines):
-            self.lines.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
-        if any("futad_tanh_f64" in line for line in self.lines):
-            self.lines.insert(0, "#define FUTAD_TANHS 1")  # see kernels/vector_tanh.h
-        return "\n".join(self.lines) + "\n"
+        head, text = self.lines[:functions], "\n".join(self.lines[functions:])
+        if any(x in text for x in ("futad_wide_f", "futad_quarter_f", "futad_count(")):
+            head.append('#include "sums.h"')
+        if "struct futad_team team;" in text:
+            head.insert(functions, '#include "team.h"')
+        if "futad_exp_f" in text:
+            head.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
+        if "futad_tanh_f64" in text:
+            head.insert(0, "#define FUTAD_TANHS 1")  # see kernels/vector_tanh.h
+        return "\n".join([*head, text, ""] if text else [*head, ""])
 
     def runtime(self) -> tuple[str, str]:
         """The C that the file begins with, and what threads need."""

@@ -114,23 +114,22 @@ class Emitter:
     # -- expressions
 
     def expr(self, e: Expr) -> str:
-        match e:
-            case Ref(name):
-                return name
-            case Num(value, t):
-                return constant(value, t)
-            case Bin("in_bounds", a, b):
-                return f"((uint64_t){self.expr(a)} < (uint64_t){self.expr(b)})"
-            case Bin(op, a, b):
-                return f"({self.expr(a)} {op} {self.expr(b)})"
-            case Load(p, i):
-                return f"{p}[{self.index(i)}]"
-            case Guarded(cond, load, t):
-                return f"({self.expr(cond)} ? {self.expr(load)} : {constant(0, t)})"
-            case Hidden(value, t):
-                return f"FUTAD_HIDDEN(({c_type(t)}){self.expr(value)})"
-            case Scalar(op, args, arg, result):
-                return self.operation(op, [self.expr(a) for a in args], arg, result)
+        if isinstance(e, Ref):
+            return e.name
+        if isinstance(e, Num):
+            return constant(e.value, e.type)
+        if isinstance(e, Bin):
+            if e.op == "in_bounds":
+                return f"((uint64_t){self.expr(e.left)} < (uint64_t){self.expr(e.right)})"
+            return f"({self.expr(e.left)} {e.op} {self.expr(e.right)})"
+        if isinstance(e, Load):
+            return f"{e.pointer}[{self.index(e.index)}]"
+        if isinstance(e, Scalar):
+            return self.operation(e.op, [self.expr(a) for a in e.args], e.arg, e.type)
+        if isinstance(e, Guarded):
+            return f"({self.expr(e.cond)} ? {self.expr(e.load)} : {constant(0, e.type)})"
+        if isinstance(e, Hidden):
+            return f"FUTAD_HIDDEN(({c_type(e.type)}){self.expr(e.value)})"
         raise TypeError(e)
 
     def index(self, e: Expr) -> str:

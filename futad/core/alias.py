@@ -40,6 +40,8 @@ def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
     folded = _carried if program is not None else _fold
     e, pat = stm.exp, stm.pat
     yield from zip(pat, e.shares(), strict=False)
+    if not e.scoped and not isinstance(e, ir.Call):
+        return
     match e:
         case ir.If():
             yield from zip(pat, e.then.result, strict=False)

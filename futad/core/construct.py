@@ -246,7 +246,7 @@ class Lambda:
     def free(self) -> dict[Var, None]:
         """The variables used but not bound inside, in order of first use (sizes in types included)."""
         if self._free is None:
-            self._free = _free_of(self.params, self.stms, self.result)
+            self._free = _free_of(self)
         return self._free
 
     def inside(self) -> frozenset[type[Exp]]:
@@ -289,37 +289,20 @@ Lambdas = tuple[Lambda, ...]
 Folds = tuple[Fold, ...]
 
 
-def _free_of(params: Iterable[Var], stms: Iterable[Stm], result: Atoms) -> dict[Var, None]:
-    """As `Lambda.free`.  Passes ask for it most of all; so the loops are written out."""
-    bound = set(params)
+def _free_of(lam: Lambda) -> dict[Var, None]:
+    """As `Lambda.free`.  As a variable is bound once, and before it is used, it is free or bound in all of a scope."""
     free: dict[Var, None] = {}
-    for p in params:
-        for a in _sizes(p.type):
-            if type(a) is Var and a not in bound:
-                free[a] = None
-    for stm in stms:
-        exp = stm.exp
-        for a in exp.operands():
-            if type(a) is Var and a not in bound:
-                free[a] = None
-        for t in exp.types():
-            for a in _sizes(t):
-                if type(a) is Var and a not in bound:
-                    free[a] = None
-        if exp.scoped:
-            for lam in exp.lambdas():
-                for v in lam.free():
-                    if v not in bound:
-                        free[v] = None
-        bound.update(stm.pat)
-        for p in stm.pat:
-            if type(p.type) is not Prim:
-                for a in _sizes(p.type):
-                    if type(a) is Var and a not in bound:
-                        free[a] = None
-    for a in result:
-        if type(a) is Var and a not in bound:
-            free[a] = None
+    for p in lam.params:
+        if type(p.type) is not Prim:
+            free.update([(a, None) for a in _sizes(p.type) if type(a) is Var])
+    for stm in lam.stms:
+        free.update(stm_free(stm))
+    free.update([(a, None) for a in lam.result if type(a) is Var])
+    for v in lam.params:
+        free.pop(v, None)
+    for stm in lam.stms:
+        for v in stm.pat:
+            free.pop(v, None)
     return free
 
 
@@ -340,6 +323,16 @@ def statements(stms: Iterable[Stm]) -> Iterator[Stm]:
 
 def stm_free(stm: Stm) -> dict[Var, None]:
     """The variables a statement needs, those in its pattern's types included."""
-    if stm._free is None:
-        stm._free = _free_of((), (stm,), ())
-    return stm._free
+    free = stm._free
+    if free is None:
+        exp, pat = stm.exp, stm.pat
+        free = stm._free = {a: None for a in exp.operands() if type(a) is Var}
+        for t in exp.types():
+            free.update([(a, None) for a in _sizes(t) if type(a) is Var])
+        if exp.scoped:
+            for lam in exp.lambdas():
+                free.update(lam.free())
+        for p in pat:
+            if type(p.type) is not Prim:
+                free.update([(a, None) for a in _sizes(p.type) if type(a) is Var and a not in pat])
+    return free

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 from futad.core.attributes import DERIVED as DERIVED
@@ -547,8 +548,11 @@ def map_bodies(program: Program, f: Callable[[Lambda], Lambda]) -> Program:
 
 def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:
     """The statement with its nested scopes rewritten; the same object if each is returned as it was."""
-    new = [f(lam) for lam in s.exp.lambdas()] if s.exp.scoped else []
-    if not new or all(a is b for a, b in zip(s.exp.lambdas(), new, strict=True)):
+    if not s.exp.scoped:
+        return s
+    old = s.exp.lambdas()
+    new = [f(lam) for lam in old]
+    if all(map(is_, old, new)):
         return s
     it = iter(new)
     return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: next(it)), s.attrs)

@@ -34,12 +34,12 @@ _PARTS = {"Atom": "self.{f}", "Lambda": "self.{f}", "Atoms": "*self.{f}", "Folds
 _ROLES = {"Consumed": "consumes", "Viewed": "views", "Repeated": "repeats"}  # the method that tells of each
 
 _OPERANDS = {
-    "Atom": "out.append(self.{f})",
-    "Atoms": "out.extend(self.{f})",
-    "Index": "_index_operands(self.{f}, out)",
-    "Folds": "[out.extend(g.neutral) for g in self.{f}]",
+    "Atom": "self.{f}",
+    "Atoms": "*self.{f}",
+    "Index": "*index_operands(self.{f})",
+    "Folds": "*[a for g in self.{f} for a in g.neutral]",
 }
-_LAMBDAS = {"Lambda": "out.append(self.{f})", "Folds": "out.extend([g.lam for g in self.{f}])"}
+_LAMBDAS = {"Lambda": "self.{f}", "Folds": "*[g.lam for g in self.{f}]"}
 _REBUILD = {
     "Atom": "fa(self.{f})",
     "Atoms": "tuple([fa(a) for a in self.{f}])",
@@ -59,18 +59,14 @@ class Range:
     stride: Any
 
 
-def _index_operands(index: tuple[Any, ...], out: list[Any]) -> None:
+def index_operands(index: tuple[Any, ...]) -> list[Any]:
+    """The atoms of an index, those of its ranges included."""
+    out: list[Any] = []
     for i in index:
         if type(i) is Range:
             out += (i.start, i.count, i.stride)
         else:
             out.append(i)
-
-
-def index_operands(index: tuple[Any, ...]) -> list[Any]:
-    """The atoms of an index, those of its ranges included."""
-    out: list[Any] = []
-    _index_operands(index, out)
     return out
 
 
@@ -97,12 +93,12 @@ def node(cls: type[T]) -> type[T]:
         elif k.startswith(tuple(_ROLES)):
             raise TypeError(f"{cls.__name__}.{f}: no field can be {k}")
     made = dataclass(slots=True, eq=False, repr=False)(cls)
-    lines = ["def operands(self):", "    out = []"]
-    lines += [f"    {_OPERANDS[k].format(f=f)}" for f, k in kinds.items() if k in _OPERANDS]
-    lines += ["    return out", "def lambdas(self):", "    out = []"]
-    lines += [f"    {_LAMBDAS[k].format(f=f)}" for f, k in kinds.items() if k in _LAMBDAS]
+    lines: list[str] = []
+    for name, texts in (("operands", _OPERANDS), ("lambdas", _LAMBDAS)):
+        found = ", ".join(texts[k].format(f=f) for f, k in kinds.items() if k in texts)
+        lines += [f"def {name}(self):", f"    return [{found}]"]
     args = ", ".join(_REBUILD.get(k, "self.{f}").format(f=f) for f, k in kinds.items())
-    lines += ["    return out", "def rebuild(self, fa, fl):", f"    return cls({args})"]
+    lines += ["def rebuild(self, fa, fl):", f"    return cls({args})"]
     scoped = any(k in _LAMBDAS for k in kinds.values())
     if scoped:
         lines += ["def key(self):", "    return None"]
@@ -115,7 +111,7 @@ def node(cls: type[T]) -> type[T]:
         lines += [f"def {name}(self):", f"    return ({', '.join(fields_)},)"]
     scope: dict[str, Any] = {
         "cls": made,
-        "_index_operands": _index_operands,
+        "index_operands": index_operands,
         "_index_map": _index_map,
     }
     exec("\n".join(lines), scope)

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from futad.bindings import Binding, Loop
 from futad.core import ir as core
 from futad.core.types import U64, Prim, Var
+from futad.frozen import frozen
 from futad.imp.ir import ZERO, Ensure, Expr, Origin, Param, Stmt
 from futad.imp.node import Declared, Node, Pointed, Read, Static, Text, Used
 from futad.imp.records import Keep
 from futad.imp.views import Value, View
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Now(Expr):
     """The time; whatever is written from here on is later."""
 

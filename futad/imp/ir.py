@@ -17,13 +17,14 @@ from typing import Annotated, Any
 from futad.core.failure import FailureSite
 from futad.core.measures import Site
 from futad.core.types import BOOL, I64, Prim
+from futad.frozen import frozen
 
 from futad.imp.node import (  # isort: skip
     Assigned, Declared, Expr, Modified, Node, Pointed, Read, Static, Stmt, Text, Updated, Used, Written,
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Num(Expr):
     """A constant."""
 
@@ -31,7 +32,7 @@ class Num(Expr):
     type: Prim
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Ref(Expr):
     """A scalar variable."""
 
@@ -39,7 +40,7 @@ class Ref(Expr):
     type: Prim
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Bin(Expr):
     """Index arithmetic on i64, or a comparison of two i64: + - * / (positive operands), < <= == && ||."""
 
@@ -49,7 +50,7 @@ class Bin(Expr):
     type: Prim = I64
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Scalar(Expr):
     """A scalar operation of the table; `arg` is the type it works at, `type` the result's."""
 
@@ -59,7 +60,7 @@ class Scalar(Expr):
     type: Prim
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Origin(Node):
     """In checked execution (docs/checking.md), of whose value memory is read: a binding's number, and the variable
     with the time after which nobody has written that memory."""
@@ -68,7 +69,7 @@ class Origin(Node):
     limit: Used
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Load(Expr):
     """`pointer[index]`."""
 
@@ -78,7 +79,7 @@ class Load(Expr):
     origin: Origin | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Guarded(Expr):
     """What a load reads where the condition holds, zero elsewhere."""
 
@@ -87,7 +88,7 @@ class Guarded(Expr):
     type: Prim
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Hidden(Expr):
     """An integer, or a bool as an integer, of which the C compiler is not to see how it is computed."""
 

@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from operator import is_
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Self, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self, Union, get_args, get_origin
 
 from futad.core.types import Prim
 
@@ -86,7 +87,7 @@ def _class(t: Any) -> type:
 
 def _written(cls: type[Node], name: str) -> Callable[..., Any]:
     """A traversal of the class."""
-    scope: dict[str, Any] = {"only": _only}
+    scope: dict[str, Any] = {"only": _only, "same": _same_items}
     if name in _COLLECT:
         lines = [x for f, k in cls.kinds.items() for x in _collect(k, f"self.{f}", "    ", _COLLECT[name], scope)]
         if not lines:
@@ -96,10 +97,26 @@ def _written(cls: type[Node], name: str) -> Callable[..., Any]:
         args = [_mapped(k, f"self.{f}", 0, _MAP[name], scope) for f, k in cls.kinds.items()]
         if args == [f"self.{f}" for f in cls.kinds]:
             return _same
-        made = [f"def {name}(self, f):", f"    return self.__class__({', '.join(args)})"]
+        made = [f"def {name}(self, f):"]
+        if issubclass(cls, Expr):
+            args = _unless_same(made, args, list(cls.kinds))
+        made.append(f"    return self.__class__({', '.join(args)})")
     exec("\n".join(made), scope)
     out: Callable[..., Any] = scope[name]
     return out
+
+
+def _unless_same(lines: list[str], args: list[str], fields: list[str]) -> list[str]:
+    """Names for new values of fields; the lines before give the expression itself, which is immutable, if all are as
+    they were."""
+    new = {f: x for f, x in zip(fields, args, strict=True) if x != f"self.{f}"}
+    lines += [f"    {f} = same({x}, self.{f})" if x.startswith("tuple(") else f"    {f} = {x}" for f, x in new.items()]
+    lines += [f"    if {' and '.join([f'{f} is self.{f}' for f in new])}:", "        return self"]
+    return [f if f in new else x for f, x in zip(fields, args, strict=True)]
+
+
+def _same_items(new: tuple[Any, ...], old: tuple[Any, ...]) -> tuple[Any, ...]:
+    return old if all(map(is_, new, old)) else new
 
 
 def _when_called(name: str) -> Callable[..., Any]:
@@ -294,10 +311,16 @@ class Node:
 
 
 class Expr(Node):
-    """Base of expressions; each has a `type`."""
+    """Base of expressions; each has a `type`.  They are immutable: what is found out of one is kept with it
+    (`walk.py`), and one in which `map_exprs` or `map_names` changes nothing is given back."""
 
-    __slots__ = ()
+    __slots__ = ("parts_", "loads_", "refs_")
     type: Prim
+
+    if TYPE_CHECKING:
+        parts_: tuple[Expr, ...]
+        loads_: tuple[Any, ...]
+        refs_: frozenset[str]
 
 
 class Stmt(Node):

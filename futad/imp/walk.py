@@ -4,7 +4,7 @@ Each is a few lines over the traversals that a node has by itself (`node.py`).""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref, Stmt
@@ -30,28 +30,42 @@ def statements(body: Iterable[Stmt]) -> Iterator[Stmt]:
                 todo += reversed(inner)
 
 
-def parts(x: Node) -> Iterator[Expr]:
+def parts(x: Node) -> Sequence[Expr]:
     """An expression and all inside it, outer ones first; of a statement those of the expressions that it evaluates."""
-    todo = [x] if isinstance(x, Expr) else x.exprs()[::-1]
-    while todo:
-        e = todo.pop()
-        yield e
-        todo += reversed(e.exprs())
+    if not isinstance(x, Expr):
+        return [p for e in x.exprs() for p in parts(e)]
+    try:
+        return x.parts_
+    except AttributeError:
+        x.parts_ = (x, *[p for e in x.exprs() for p in parts(e)])
+        return x.parts_
 
 
-def loads_in(x: Node) -> Iterator[ir.Load]:
+def loads_in(x: Node) -> Sequence[ir.Load]:
     """The loads of an expression or a statement, those in their indices included."""
-    return (e for e in parts(x) if isinstance(e, ir.Load))
+    if not isinstance(x, Expr):
+        return [p for e in x.exprs() for p in loads_in(e)]
+    try:
+        return x.loads_
+    except AttributeError:
+        x.loads_ = tuple([p for p in parts(x) if isinstance(p, ir.Load)])
+        return x.loads_
 
 
 def has_load(x: Node) -> bool:
     """Whether an expression or a statement's expressions read memory."""
-    return any(True for _ in loads_in(x))
+    return bool(loads_in(x))
 
 
-def refs(x: Node) -> set[str]:
+def refs(x: Node) -> Set[str]:
     """The scalar variables of an expression or a statement's expressions."""
-    return set(x.uses())
+    if not isinstance(x, Expr):
+        return set(x.uses())
+    try:
+        return x.refs_
+    except AttributeError:
+        x.refs_ = frozenset(x.uses())
+        return x.refs_
 
 
 def rewritten(e: Expr, f: Callable[[Expr], Expr]) -> Expr:

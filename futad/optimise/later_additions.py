@@ -6,7 +6,8 @@
 
 A place is known late in an iteration: all of a fold waits for itself, and what is added waits for the place, longer
 than a processor looks ahead.  Iterations that only find places, or only add, overlap.  Nothing reads an
-accumulator, and of several iterations that fail any may be reported: this is always right.
+accumulator, of several iterations that fail any may be reported, and elements that the first map overwrites are copies
+where the second one reads them.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.scope import uses_in
 from futad.core.types import AccType, Prim, Var, array_of
-from futad.fires import Transformation
+from futad.legality import Legality
 
-LATER = Transformation(
+LEGAL = Legality(
     "later-additions",
     "a map that finds by a fold where to add a row becomes a map that finds the places and one that adds",
     worth="the gradient of k-means 0.33 to 0.22 ms: `benchmarks/without.py later-additions kmeans`",
 )
+RESULTS_BEFORE = LEGAL.condition("results before the additions", "a result is made by the map that only adds")
 FOLDS = (ir.Reduce, ir.Fused)
 PLAIN = (ir.Op, ir.At, ir.Alias, ir.Map, ir.If, ir.UpdateAcc)
 MOST = 2  # scalars that an iteration of the one hands to that of the other
@@ -68,14 +70,14 @@ def _split(s: Stm, e: ir.Mapping) -> list[Stm] | None:
     handed = list(dict.fromkeys(v for t in late for v in _in_order(t, made)))
     if not 0 < len(handed) <= MOST or not all(isinstance(v.type, Prim) for v in handed):
         return None
-    if not adding.isdisjoint(results) or not _found_by_fold(early, handed) or not _adds_rows(late, set(handed)):
+    if not _found_by_fold(early, handed) or not _adds_rows(late, set(handed)) or not all(map(_plain, late)):
         return None
-    if not all(map(_plain, late)):
+    if not RESULTS_BEFORE(adding.isdisjoint(results)):
         return None
     first = _first(s, e, accs, early, handed)
     lam = ir.rename(Lambda((*e.lam.params, *handed), tuple(late), e.lam.result[: len(accs)]))
     second = ir.Map(e.width, (*e.arrays, *first.pat[-len(handed) :]), lam)
-    LATER.fired()
+    LEGAL.fired()
     return [first, Stm(s.pat[: len(accs)], second, s.attrs)]
 
 

@@ -49,7 +49,11 @@ def plus(p: Poly, q: Poly, k: int = 1) -> Poly:
     """p + k * q."""
     out = dict(p)
     for m, c in q.items():
-        _add(out, m, k * c)
+        new = out.get(m, 0) + k * c
+        if new:
+            out[m] = new
+        else:
+            out.pop(m, None)
     return out
 
 
@@ -252,7 +256,12 @@ class Ranges:
 
     def _tame(self, p: Poly, depth: int = 3) -> bool:
         """Whether all that the polynomial is made of is small enough for sums."""
-        return self.places or all(self._tame_var(v, depth) for m in p for v in m)
+        if not self.places:
+            for m in p:
+                for v in m:
+                    if not self._tame_var(v, depth):
+                        return False
+        return True
 
     def _tame_atom(self, a: Atom, depth: int) -> bool:
         return abs(a.value) < _BIG if type(a) is Const else self._tame_var(a, depth)
@@ -290,7 +299,9 @@ class Ranges:
 
     def less(self, a: Atom, b: Atom) -> bool:
         """a < b, provably."""
-        return self.prove(plus(plus(self.poly(b), self.poly(a), -1), {(): -1}))
+        p = plus(self.poly(b), self.poly(a), -1)
+        _add(p, (), -1)
+        return self.prove(p)
 
     def at_most(self, a: Atom, b: Atom) -> bool:
         """a <= b, provably."""
@@ -314,8 +325,7 @@ class Ranges:
     def _prove(self, p: Poly, depth: int, seen: set[frozenset[tuple[Mono, int]]]) -> bool:
         if not p:
             return True
-        negative = [m for m, c in p.items() if c < 0]
-        if not negative and all(self._nonneg_var(v) for m in p for v in m):
+        if min(p.values()) > 0 and self._nonneg(p):
             return True
         if depth == 0 or len(p) > 12 or (len(p) == 1 and () in p):
             return False
@@ -334,7 +344,7 @@ class Ranges:
                     if v in tried:
                         continue
                     tried.add(v)
-                    if ONE_SIGN(all(d * sign > 0 for n, d in p.items() if v in n)) and COFACTORS(self._cofactors(p, v)):
+                    if ONE_SIGN(_of_sign(p, v, sign)) and COFACTORS(self._cofactors(p, v)):
                         bounds = bounds_of(v)
                         if sign < 0 and v in self.stored and p.get((), 0) >= MOST_SIZE:
                             bounds.append(constant(MOST_SIZE))
@@ -344,7 +354,21 @@ class Ranges:
         return False
 
     def _cofactors(self, p: Poly, v: Var) -> bool:
-        return all(m.count(v) == 1 and all(w is v or self._nonneg_var(w) for w in m) for m in p if v in m)
+        for m in p:
+            if v in m:
+                if m.count(v) != 1:
+                    return False
+                for w in m:
+                    if w is not v and not self._nonneg_var(w):
+                        return False
+        return True
+
+    def _nonneg(self, p: Poly) -> bool:
+        for m in p:
+            for v in m:
+                if not self._nonneg_var(v):
+                    return False
+        return True
 
     def _nonneg_var(self, v: Var, depth: int = 4) -> bool:
         if v in self.sizes:
@@ -433,6 +457,14 @@ def _slice_in_range(r: Ranges, s: Range, n: Atom) -> bool:
     if s.stride is ONE:
         return SLICE_ENDS(r.sum_at_most((s.start, s.count), n))
     return s.stride is _MINUS_ONE and r.less(s.start, n) and SLICE_ENDS(r.sum_at_most((s.count,), s.start, 1))
+
+
+def _of_sign(p: Poly, v: Var, sign: int) -> bool:
+    """Whether all terms with the variable have that sign."""
+    for m, c in p.items():
+        if c * sign < 0 and v in m:
+            return False
+    return True
 
 
 def _is_large(a: Atom) -> bool:

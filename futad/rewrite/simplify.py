@@ -99,71 +99,59 @@ class Simplifier:
         """Rewrite `stms` in order, appending what they become."""
         ctx = self.ctx
         subst = ctx.subst
+        available = self.available
         work = list(reversed(stms))
         while work:
             stm = given = work.pop()
             exp = stm.exp
-            if stm.settled is self.token and self.as_it_was(stm, out):
-                continue
-            for a in exp.operands():
-                if a in subst:
-                    exp = exp.rebuild(ctx.atom, _same)
-                    break
-            if type(exp) is ir.Alias:
-                # Sizes may have other names in the two types: the typing rule says that they are equal.
-                ctx.replace(stm.pat[0], exp.atom)
-                self.propagated += 1
-                continue
-            elif type(exp) is ir.ArrayLit:
-                t = subst_type(exp.type, subst)
-                if t is not exp.type:
-                    exp = ir.ArrayLit(exp.elems, t)
-            if exp is not stm.exp:
-                stm = Stm(stm.pat, exp, stm.attrs)
-            new = self.enter(stm, ctx)
-            if new is not None:
-                work.extend(reversed(_derived(stm, new) if stm.attrs else new))
-                continue
-            if exp.scoped:
-                stm = self.scopes(stm)
-                exp = stm.exp
-                new = self.leave(stm, ctx)
-                if new is not None:
-                    work.extend(reversed(new))
+            as_it_was = stm.settled is self.token and self.as_it_was(stm)
+            if not as_it_was:
+                for a in exp.args if type(exp) is ir.Op else exp.operands():
+                    if a in subst:
+                        exp = exp.rebuild(ctx.atom, _same)
+                        break
+                if type(exp) is ir.Alias:
+                    # Sizes may have other names in the two types: the typing rule says that they are equal.
+                    ctx.replace(stm.pat[0], exp.atom)
+                    self.propagated += 1
                     continue
-            key = share_key(exp)
-            if key is not None:
-                old = self.available.get(key)
-                if old is not None and (not exp.scoped or ALIKE(alike(old[1], exp) and not self.prints(exp))):
-                    if self.share(stm.pat, old[0], bool(exp.views())):
+                if type(exp) is ir.ArrayLit:
+                    t = subst_type(exp.type, subst)
+                    if t is not exp.type:
+                        exp = ir.ArrayLit(exp.elems, t)
+                if exp is not stm.exp:
+                    stm = Stm(stm.pat, exp, stm.attrs)
+                new = self.enter(stm, ctx)
+                if new is not None:
+                    work.extend(reversed(_derived(stm, new) if stm.attrs else new))
+                    continue
+                if exp.scoped:
+                    stm = self.scopes(stm)
+                    exp = stm.exp
+                    new = self.leave(stm, ctx)
+                    if new is not None:
+                        work.extend(reversed(new))
                         continue
+            key = share_key(exp)
+            old = available.get(key) if key is not None else None
+            if old is not None and (not exp.scoped or ALIKE(alike(old[1], exp) and not self.prints(exp))):
+                if self.share(stm.pat, old[0], bool(exp.views())):
+                    continue
             pat = self.bind(stm, exp, out)
-            self.changed.update(pat)
-            if out[-1] is given and exp.scoped or type(exp) is ir.Op:
-                self.visited.append(out[-1])
-            if key is not None and key not in self.available:
-                self.available[key] = (pat, exp)
+            if not as_it_was:
+                self.changed.update(pat)
+                if out[-1] is given and exp.scoped or type(exp) is ir.Op:
+                    self.visited.append(out[-1])
+            if key is not None and old is None:
+                available[key] = (pat, exp)
                 self.trail.append(key)
             if type(exp) is ir.Assert and not exp.of:
                 ctx.ranges.assume(exp.cond, True)
 
-    def as_it_was(self, stm: Stm, out: list[Stm]) -> bool:
-        """Append a statement that these rules have had before, if what it is made from is as it was then."""
+    def as_it_was(self, stm: Stm) -> bool:
+        """Whether what a statement is made from, which these rules have had before, is as it was then."""
         free = ir.stm_free(stm)
-        if not (self.ctx.subst.keys().isdisjoint(free) and self.changed.isdisjoint(free)):
-            return False
-        exp = stm.exp
-        key = share_key(exp)
-        if key is not None:
-            old = self.available.get(key)
-            if old is not None:
-                return False
-            self.available[key] = (stm.pat, exp)
-            self.trail.append(key)
-        self.bind(stm, exp, out)
-        if type(exp) is ir.Assert and not exp.of:
-            self.ctx.ranges.assume(exp.cond, True)
-        return True
+        return self.ctx.subst.keys().isdisjoint(free) and self.changed.isdisjoint(free)
 
     def share(self, pat: tuple[Var, ...], old: tuple[Var, ...], views: bool) -> bool:
         """Merge a statement with an earlier equal one; False if they must stay apart (equal views need not).

@@ -20,7 +20,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Exp, Lambda, Stm
-from futad.core.types import subst_type
+from futad.core.types import Const, subst_type
 from futad.errors import UsageError
 
 MOST = 10_000  # applications
@@ -104,18 +104,19 @@ CHANGES = {
 class Rule(Strategy):
     """A named rewrite of statements whose expression is one of `heads`; `doc` shows before -> after.
 
-    `ops` narrows a rule on `Op` to these operations (empty: all).  `changes` is what it does not keep, of `CHANGES`;
-    everything else is checked (`testing/rules`).
+    `ops` narrows a rule on `Op` to these operations (empty: all), `constant` to operations on a constant.  `changes` is
+    what it does not keep, of `CHANGES`; everything else is checked (`testing/rules`).
     """
 
-    __slots__ = ("name", "heads", "fn", "doc", "ops", "changes")
+    __slots__ = ("name", "heads", "fn", "doc", "ops", "changes", "constant")
 
     def __init__(
         self, name: str, heads: tuple[type, ...], fn: Apply, doc: str, ops: tuple[str, ...] = (),
-        changes: tuple[str, ...] = (),
+        changes: tuple[str, ...] = (), constant: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(name, self._apply)
         self.name, self.heads, self.fn, self.doc, self.ops, self.changes = name, heads, fn, doc, ops, changes
+        self.constant = constant
 
     def _apply(self, stm: Stm, ctx: Any) -> Result:
         e = stm.exp
@@ -138,28 +139,29 @@ class Rule(Strategy):
         return _applied(self.name, out)
 
 
-def rule(*heads: type[Exp], changes: tuple[str, ...] = ()) -> Callable[[Apply], Rule]:
+def rule(*heads: type[Exp], changes: tuple[str, ...] = (), constant: bool = False) -> Callable[[Apply], Rule]:
     """Make a function a `Rule` on statements that bind one of the expressions `heads`."""
 
     def make(fn: Apply) -> Rule:
-        return Rule(fn.__name__, heads, fn, (fn.__doc__ or "").strip(), changes=changes)
+        return Rule(fn.__name__, heads, fn, (fn.__doc__ or "").strip(), changes=changes, constant=constant)
 
     return make
 
 
-def op_rule(*ops: str, changes: tuple[str, ...] = ()) -> Callable[[Apply], Rule]:
+def op_rule(*ops: str, changes: tuple[str, ...] = (), constant: bool = False) -> Callable[[Apply], Rule]:
     """Make a function a `Rule` on these scalar operations."""
 
     def make(fn: Apply) -> Rule:
-        return Rule(fn.__name__, (ir.Op,), fn, (fn.__doc__ or "").strip(), ops, changes)
+        return Rule(fn.__name__, (ir.Op,), fn, (fn.__doc__ or "").strip(), ops, changes, constant)
 
     return make
 
 
 class Rules(Strategy):
-    """The first of many rules that applies, found by the head of the expression (and a scalar operation's name)."""
+    """The first of many rules that applies, found by the head of the expression (a scalar operation's name, and whether
+    it has a constant)."""
 
-    __slots__ = ("rules", "by_head", "by_op")
+    __slots__ = ("rules", "by_head", "by_op", "of_variables", "general")
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = tuple(rules)
@@ -170,17 +172,22 @@ class Rules(Strategy):
         for r in self.rules:
             for h in r.heads:
                 self.by_head[h] = (*self.by_head.get(h, ()), r)
-        general = self.by_head.get(ir.Op, ())
-        self.by_head[ir.Op] = tuple(r for r in general if not r.ops)
-        for name in {op for r in general for op in r.ops}:
-            self.by_op[name] = tuple(r for r in general if not r.ops or name in r.ops)
+        every = self.by_head.pop(ir.Op, ())
+        self.general = tuple([r for r in every if not r.ops])
+        for name in {op for r in every for op in r.ops}:
+            self.by_op[name] = tuple([r for r in every if not r.ops or name in r.ops])
+        self.of_variables = {name: tuple([r for r in rs if not r.constant]) for name, rs in self.by_op.items()}
 
     def _apply(self, stm: Stm, ctx: Any) -> Result:
         e = stm.exp
-        rules = self.by_head.get(type(e))
         if type(e) is ir.Op:
-            rules = self.by_op.get(e.op, rules)
-        if rules is not None:
+            rules: tuple[Rule, ...] | None = self.of_variables.get(e.op, self.general)
+            for a in e.args:
+                if type(a) is Const:
+                    rules = self.by_op.get(e.op, self.general)
+        else:
+            rules = self.by_head.get(type(e))
+        if rules:
             if ctx.stats is None:
                 for r in rules:
                     out = r.fn(stm, ctx)

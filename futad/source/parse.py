@@ -28,7 +28,7 @@ _FORMAT = 1
 class Tables:
     """`states[s][terminal]` is a state to go to (>= 0) or ~rule to reduce; `gotos[s][nonterminal]` a state.
 
-    A rule is (nonterminal, number of symbols, name of its action or None).
+    A rule is (nonterminal, number of symbols, name of its action or None: of one symbol, which it is another name for).
     """
 
     states: list[dict[str, int]]
@@ -37,9 +37,24 @@ class Tables:
     start: int
     accept: int
     actions: list[tuple[str, int, Any]] = field(init=False)  # the rules, with functions for names
+    renamed: dict[tuple[int, int, str], int] = field(default_factory=dict)  # what `rename` has found
 
     def __post_init__(self) -> None:
         self.actions = [(lhs, n, ACTIONS[action] if action else None) for lhs, n, action in self.rules]
+
+    def rename(self, below: int, state: int, terminal: str) -> int:
+        """The state after all rules without an action that apply to the last symbol, before that terminal."""
+        key = below, state, terminal
+        found = self.renamed.get(key)
+        if found is None:
+            found = state
+            while (action := self.states[found].get(terminal)) is not None and action < 0:
+                lhs, _, fn = self.actions[~action]
+                if fn is not None:
+                    break
+                found = self.gotos[below][lhs]
+            self.renamed[key] = found
+        return found
 
 
 def build_tables(grammar: str) -> Tables:
@@ -182,17 +197,19 @@ def _run(tokens: list[Token], file: str) -> list[Any]:
                 break
             lhs, n, fn = rules[~action]
             if n:
-                if fn is not None:
-                    a, b = starts[-n], ends[-1]
-                    value = fn(Span(file, a.line, a.col, b.end_line, b.end_col), *values[-n:])
-                    del stack[-n:]
-                    if n == 1:
-                        values[-1] = value
-                    else:
-                        del values[-n:], starts[1 - n :], ends[-n:-1]
-                        values.append(value)
+                if fn is None:
+                    stack[-1] = t.rename(stack[-2], stack[-1], kind)
+                    if stack[-1] == accept and kind == "$END":
+                        return values[0]
+                    continue
+                a, b = starts[-n], ends[-1]
+                value = fn(Span(file, a.line, a.col, b.end_line, b.end_col), *values[-n:])
+                del stack[-n:]
+                if n == 1:
+                    values[-1] = value
                 else:
-                    stack.pop()
+                    del values[-n:], starts[1 - n :], ends[-n:-1]
+                    values.append(value)
             else:
                 values.append(fn(Span(file, last.end_line, last.end_col, tok.line, tok.col)))
                 starts.append(tok)

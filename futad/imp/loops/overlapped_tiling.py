@@ -30,7 +30,7 @@ from futad.imp import ir
 from futad.imp.ir import ZERO, Expr, Num, Ref, add, num, sub
 from futad.imp.loops.facts import Affine, LoopFacts
 from futad.imp.node import Node
-from futad.imp.walk import has_load, loads_in, parts, rewritten, statements, substitute
+from futad.imp.walk import blocks, has_load, loads_in, parts, rewritten, statements, substitute
 from futad.legality import Legality
 from futad.rewrite.choices import Nest
 
@@ -58,9 +58,10 @@ def tiled(f: ir.Function, asked: Mapping[ir.Pieces, Nest] = MappingProxyType({})
     """Do the function's maps in tiles where they follow each other, and make all maps plain loops; the reports of
     arrays that are then nowhere as a whole, which are gone.  `asked`: the nests of maps that a schedule asks of."""
     names = _Names()
-    for p in (*f.params, *f.results):
-        names.count(p)
-    names.add(f.body)
+    if any(sum(isinstance(s, (ir.Pieces, ir.Threads)) for s in b) > 1 for b in blocks(f.body)):
+        for p in (*f.params, *f.results):
+            names.count(p)
+        names.add(f.body)
     gone: list[ir.Report] = []
     _walk(f.body, names, gone, asked)
     return gone
@@ -81,9 +82,9 @@ class _Names:
                 self.sizes[s.name] = s.count
 
     def count(self, x: Node) -> None:
-        for part in (x, *parts(x)):
-            for name in part.names():
-                self.counts[name] += 1
+        self.counts.update(x.names())
+        for part in parts(x):
+            self.counts.update(part.names())
 
 
 def _walk(
@@ -93,8 +94,12 @@ def _walk(
     at = 0
     while at < len(body):
         run = _run(body, at)
-        # Without an array of their own all maps have nothing to gain, nor have fewer.
-        lengths = range(len(run), 1, -1) if _private(run, _made(run), names) else ()
+        lengths = range(0)
+        if len(run) > 1 and (made := _made(run)):
+            for m in run:
+                m.look()
+            # Without an array of their own all maps have nothing to gain, nor have fewer.
+            lengths = range(len(run), 1, -1) if _private(run, made, names) else lengths
         tries = (_tiles(run[:k], names) for k in lengths)
         if (found := next((t for t in tries if t is not None), None)) is not None:
             LEGAL.fired()
@@ -146,7 +151,8 @@ class _Map:
     ends: tuple[int, int] = (0, 0)
     reports: list[ir.Report] = field(default_factory=list)
 
-    def __post_init__(self) -> None:
+    def look(self) -> None:
+        """Find the loops, and what they do."""
         whole: dict[str, Expr] = {}
         if self.parallel is not None:
             whole = {self.parallel.start: ZERO, self.parallel.end: self.pieces.width}

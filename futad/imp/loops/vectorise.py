@@ -259,15 +259,17 @@ class _Checks:
 
 def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """`t = op(acc, x); ... acc = t` becomes an `Accumulate`, where nothing else mentions acc or t."""
-    line = [t for s in body for t in ([s, *s.bodies()[0]] if is_addition(s) else [s])]
-    uses = Counter(name for s in line for name in s.uses())
-    steps: dict[str, ir.Accumulate] = {}
     finals: dict[str, str] = {}
     for s in body:
         if isinstance(s, ir.Assign) and isinstance(s.value, Ref):
             if s.value.name in finals or s.name in finals.values():
                 return body
             finals[s.value.name] = s.name
+    if not finals:
+        return list(body)
+    line = [t for s in body for t in ([s, *s.bodies()[0]] if is_addition(s) else [s])]
+    uses = Counter(name for s in line for name in s.uses())
+    steps: dict[str, ir.Accumulate] = {}
     for s in body:
         if isinstance(s, ir.Decl) and s.name in finals and isinstance(s.init, ir.Scalar):
             acc, e = finals[s.name], s.init

@@ -16,7 +16,7 @@ MOST = 8  # the exponent of products, which a round-off each stays within the 4 
 ROOTS = (0.5, 1.5, 2.5, 3.5, -1.5, -3.5)  # not -0.5, -2.5: the root of -0.0 is -0.0, and so is the product then
 
 
-@op_rule("pow", changes=("zeros", "rounding"))
+@op_rule("pow", changes=("zeros", "rounding"), constant=True)
 def power(stm: Stm, ctx: Context) -> Result:
     """`x ** 3` -> `x * x * x`, `x ** -2` -> `(1 / x) * (1 / x)`, `x ** 0.5` -> `sqrt x`,
     `x ** 1.5` -> `select (x == -inf) inf (x * sqrt x)`.

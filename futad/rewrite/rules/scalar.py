@@ -44,7 +44,7 @@ def op_of(ctx: Context, a: Atom) -> ir.Op | None:
 
 
 
-@rule(ir.Op)
+@rule(ir.Op, constant=True)
 def fold(stm: Stm, ctx: Context) -> Result:
     """`add 1 2` -> `3`; a division by a constant zero stays."""
     e = stm.exp
@@ -53,7 +53,7 @@ def fold(stm: Stm, ctx: Context) -> Result:
     return None if c is None else alias(stm, c)
 
 
-@op_rule(*[name for name, record in OPS.items() if record.unit], changes=("zeros",))
+@op_rule(*[name for name, record in OPS.items() if record.unit], changes=("zeros",), constant=True)
 def unit(stm: Stm, ctx: Context) -> Result:
     """`x + 0` -> `x`, `x * 1` -> `x`, `x or false` -> `x`, `x and true` -> `x`, `x & -1` -> `x` (either side)."""
     e: Any = stm.exp
@@ -65,7 +65,7 @@ def unit(stm: Stm, ctx: Context) -> Result:
     return alias(stm, y) if type(x) is Const and x.value == value(x.type) else None
 
 
-@op_rule(*[name for name, record in OPS.items() if record.absorber])
+@op_rule(*[name for name, record in OPS.items() if record.absorber], constant=True)
 def absorb(stm: Stm, ctx: Context) -> Result:
     """`x * 0` -> `0` on integers (a float x may be NaN), `x and false` -> `false`, `x or true` -> `true`,
     `x | -1` -> `-1`."""
@@ -78,7 +78,7 @@ def absorb(stm: Stm, ctx: Context) -> Result:
     return None
 
 
-@op_rule("sub", "div", "quot", "pow", "mod", "rem", "shl", "shr", "ushr")
+@op_rule("sub", "div", "quot", "pow", "mod", "rem", "shl", "shr", "ushr", constant=True)
 def right_unit(stm: Stm, ctx: Context) -> Result:
     """`x - 0` -> `x`, `x / 1` -> `x`, `x ** 1` -> `x`, `x ** 2` -> `x * x`, `x << 0` -> `x`, `x % 1` -> `0`,
     `0 - x` -> `-x` (floats: `-0.0 - x`)."""
@@ -268,7 +268,7 @@ def conversion(stm: Stm, ctx: Context) -> Result:
     return None
 
 
-@op_rule("eq", "ne", "lt", "le")
+@op_rule("eq", "ne", "lt", "le", constant=True)
 def compared_bool(stm: Stm, ctx: Context) -> Result:
     """`to_i32 b <= 0` -> `not b`, `to_i32 b == 1` -> `b`, `to_f64 b < 2` -> `true`: of 0 and 1 all is known."""
     e: Any = stm.exp
@@ -341,7 +341,7 @@ def divides(stm: Stm, ctx: Context) -> Result:
 _POWERS = frozenset(2.0**k for k in range(-8, 9))
 
 
-@op_rule("fma")
+@op_rule("fma", constant=True)
 def fma_unit(stm: Stm, ctx: Context) -> Result:
     """`fma x 1 z` -> `x + z`; `fma 1 y z` -> `y + z`."""
     e: Any = stm.exp
