@@ -146,8 +146,7 @@ class _Gathers:
     """The innermost map, without the additions."""
     single: dict[Atom, Atom] = field(default_factory=dict)
     """What the innermost map computes an array's elements as."""
-    rows: dict[Atom, Atom] = field(default_factory=dict)
-    """What the outermost map computes them as."""
+    rows: dict[Atom, Atom] = field(default_factory=dict)  # the outermost one
     parts: dict[Atom, tuple[Atom, Part]] = field(default_factory=dict)
     """Of arrays whose elements are computed where they are added what these are made of."""
     shape: tuple[Atom, ...] = ()
@@ -197,8 +196,7 @@ class _Gathers:
         if guarded if self.apart else sum(p.low + p.high for p, _ in axes) > MOST:
             return None
         self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
-        # In loops vectors of what is added stay in a near cache.
-        near = again and len(t.shape) == 1
+        near = again and len(t.shape) == 1  # in loops vectors of what is added stay in a near cache
         self.parts = {} if near or self.apart else self.made_again(found)
         if len(t.shape) == 1 and not again and not self.parts:
             return None
@@ -263,12 +261,15 @@ class _Gathers:
         results = [[lam.result[k] for k in keep] for lam in (e.then, e.orelse)]
         for here, (side, holds) in enumerate(((then, True), (orelse, False))):
             bound = {v for t in side.stms for v in t.pat}
+            given: dict[Atom, Var] = {}
             for a in side.additions:
                 if a.value in bound:  # the branch gives it; where that is not taken, zero is added
-                    pat.append(Var("added", a.value.type))
-                    results[here].append(a.value)
-                    results[1 - here].append(zero(elem_of(a.value.type)))
-                    out.additions.append(_Addition(a.index, pat[-1], a.guards))
+                    if a.value not in given:
+                        pat.append(Var("added", a.value.type))
+                        results[here].append(a.value)
+                        results[1 - here].append(zero(elem_of(a.value.type)))
+                    added = given.setdefault(a.value, pat[-1])
+                    out.additions.append(_Addition(a.index, added, a.guards))
                 else:
                     out.additions.append(_Addition(a.index, a.value, ((e.cond, holds), *a.guards)))
         if pat:
@@ -510,11 +511,10 @@ class _Gathers:
         q = b.op("sub", i, i64(p.far)) if p.far else i
         if p.around:
             return [(b.op("mod", q, n) if p.far else q, [])]
-        level = self.levels[p.level]
+        more = self.more(self.levels[p.level], n)
         conds: list[Atom] = [b.op("le", ZERO, q)] if p.far > 0 else []
-        more = self.more(level, n)
         if more is None or more + p.far < 0:
-            conds.append(b.op("lt", q, self.known(b, level.width, {}, [GUARDS])))
+            conds.append(b.op("lt", q, self.known(b, self.levels[p.level].width, {}, [GUARDS])))
         out: _Sources = [(q, conds)]
         last = b.op("sub", n, i64(1)) if p.high and not self.apart else ZERO
         for k in range(0 if self.apart else p.high):

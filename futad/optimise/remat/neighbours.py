@@ -19,6 +19,7 @@ from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.types import Atom, Prim, Var, array_of, row_type
 from futad.legality import Legality
+from futad.optimise.remat.legal import SAME_BITS
 from futad.optimise.remat.policy import Policy
 from futad.optimise.remat.sweeps import Sweeps
 from futad.optimise.subst import Subst
@@ -28,9 +29,6 @@ LEGAL = Legality(
     "saved-neighbours",
     "a return sweep reads what the forward sweep has made of a saved array's elements, in place of these",
     worth="the heat equation's gradient 0.80 to 0.58 ms: `benchmarks/without.py saved-neighbours heat`",
-)
-SAME_BITS = LEGAL.condition(
-    "equal to what is computed again", "a value is compared with what it was chosen from, which has other bits by then"
 )
 SAME_SIZES = LEGAL.condition("as many elements", "the return sweep's maps have others than those that are saved")
 
