@@ -62,8 +62,9 @@
  * than what is lost when one of them has begun and the machine lets it wait: others' programs make such waits common, and
  * so do virtual machines, whose processors take long to wake.  So the pool keeps a balance of short jobs: what one thread
  * would have taken, less what several took.  A balance below -FUTAD_POOL_LOSS is begun anew after a rest, jobs of so many
- * nanoseconds that one thread does: FUTAD_POOL_REST first, then twice as long each time, up to FUTAD_POOL_RESTS, until a
- * balance comes to FUTAD_POOL_LOSS.  So losses are a small part of the time, and gains begin soon after the machine is free.
+ * nanoseconds that one thread does: FUTAD_POOL_REST first, then twice as long each time, up to FUTAD_POOL_RESTS and to
+ * FUTAD_POOL_SHARE times what was lost, until a balance comes to FUTAD_POOL_LOSS.  So losses are a small part of the time,
+ * and gains begin soon after the machine is free.
  *
  * That asks for how long a job takes one thread.  Parts in several threads take longer in all, so it is measured where one
  * does it: the second time that a short one is met, and one of FUTAD_POOL_ALONE times from then on. */
@@ -71,6 +72,7 @@
 #define FUTAD_POOL_LOSS 50000
 #define FUTAD_POOL_REST 1000000
 #define FUTAD_POOL_RESTS 128000000
+#define FUTAD_POOL_SHARE 256
 #define FUTAD_POOL_ALONE 64
 #define FUTAD_POOL_WATCHED 8 /* one of so many jobs that one thread does is measured: clocks cost time too */
 
@@ -415,7 +417,8 @@ static void futad_pool_balance(struct futad_pool *t, int64_t ns, int64_t took) {
   const int64_t balance = __atomic_load_n(&t->balance, __ATOMIC_RELAXED) + ns - took;
   const int64_t rest = __atomic_load_n(&t->rest, __ATOMIC_RELAXED);
   if (balance <= -FUTAD_POOL_LOSS) {
-    const int64_t next = rest < 1 ? FUTAD_POOL_REST : rest < FUTAD_POOL_RESTS ? 2 * rest : rest;
+    const int64_t twice = rest < 1 ? FUTAD_POOL_REST : rest < FUTAD_POOL_RESTS ? 2 * rest : rest;
+    const int64_t next = twice < -balance * FUTAD_POOL_SHARE ? twice : -balance * FUTAD_POOL_SHARE;
     __atomic_store_n(&t->rest, next, __ATOMIC_RELAXED);
     __atomic_store_n(&t->resting, next, __ATOMIC_RELAXED);
     __atomic_store_n(&t->balance, 0, __ATOMIC_RELAXED);

@@ -23,7 +23,9 @@ Note [Cut off at the end]
 ~~~~~~~~~~~~~~~~~~~~~~~~~
 If n iterations add to min(i + c, n - 1) along an axis of size n, with c > 0, the last place is that of the c last
 iterations, too, and with c < 0 the first one, of max(i + c, 0), that of the -c first ones: these are additions by
-themselves, each at one place.
+themselves, each at one place.  Of n + k iterations, as a table with borders has, the last place is that of c + k.  Then
+what they add comes after all others (`borders.py`), whose places are in range then, and need no guards.  Where n + k
+is chosen only if the array has elements, it is the number wherever an element asks.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
 
-from futad.accs.made_again import Made
+from futad.accs.borders import Axis, Borders
+from futad.accs.made_again import Made, Part
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Fun, Lambda, Program, Stm
@@ -49,7 +52,6 @@ from futad.core.types import (
     array_of,
     elem_of,
     i64,
-    shape_of,
     zero,
 )
 from futad.legality import Legality
@@ -69,12 +71,16 @@ ONE_SIZE = LEGAL.condition(
 NOT_WRAPPED = LEGAL.condition("sums do not wrap", "the remainder of a sum beyond 64 bits is that of another place")
 CUT_OFF = LEGAL.condition("cut off at the ends", "what is added at an end is added at another place")
 OTHER_END = LEGAL.condition("from an end to the other", "two iterations add to one place, of which one is seen")
+NOT_EMPTY = LEGAL.condition("as many where there are elements", "elements ask iterations that are not there")
 KNOWN_OUTSIDE = LEGAL.condition("branches known outside", "a place asks another iteration for what it does not know")
 
 MOST = 6  # additions
 FARTHEST = 64  # places between an iteration's own and one that it adds to
 GUARDS = 8  # operations by which an addition is left out
 LARGEST = 1 << 31  # of numbers in sums of places
+
+
+_Sources = list[tuple[Atom, list[Atom]]]  # iterations that add to a place, and what has to hold for each
 
 
 @dataclass(slots=True)
@@ -87,13 +93,18 @@ class _Level:
 
 @dataclass(slots=True, frozen=True)
 class _Place:
-    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one, if
-    `cut` not beyond the end."""
+    """Along an axis: the iteration's number of a map, `far` places on, if `around` from the last to the first one; so
+    many iterations that would add before it add at its beginning (`low`), after it at its end (`high`)."""
 
     level: int
     far: int
     around: bool = False
-    cut: bool = False
+    low: int = 0
+    high: int = 0
+
+    @property
+    def cut(self) -> bool:
+        return self.low + self.high > 0
 
 
 @dataclass(slots=True, frozen=True)
@@ -135,8 +146,13 @@ class _Gathers:
     """The innermost map, without the additions."""
     single: dict[Atom, Atom] = field(default_factory=dict)
     """What the innermost map computes an array's elements as."""
-    parts: dict[Atom, Lambda] = field(default_factory=dict)
+    rows: dict[Atom, Atom] = field(default_factory=dict)  # the outermost one
+    parts: dict[Atom, tuple[Atom, Part]] = field(default_factory=dict)
     """Of arrays whose elements are computed where they are added what these are made of."""
+    shape: tuple[Atom, ...] = ()
+    """The sizes of the array."""
+    apart: bool = False
+    """Whether what is added at the ends is added afterwards."""
 
     # -- scopes
 
@@ -166,7 +182,7 @@ class _Gathers:
         t = array.type
         if not isinstance(t, ArrayType) or not t.elem.is_float:
             return None
-        self.levels, self.made = [], None
+        self.levels, self.made, self.shape = [], None, t.shape
         found = self.taken(e.lam, acc)
         if found is None or not 0 < len(found.additions) <= MOST or not 0 < len(self.levels) == len(t.shape):
             return None
@@ -174,10 +190,14 @@ class _Gathers:
         known = [p for p in places if p is not None]
         if len(known) < len(places) or len({tuple(p) for p in known}) < 2 and not any(p.cut for p in known[0]):
             return None
-        if sum(abs(p.far) for q in known for p in q if p.cut) > MOST:
+        axes = [(p, n) for q in known for p, n in zip(q, t.shape, strict=True)]
+        self.apart = any(p.cut and self.levels[p.level].width is not n for p, n in axes)
+        guarded = any(p.around for p, _ in axes) or any(a.guards for a in found.additions)
+        if guarded if self.apart else sum(p.low + p.high for p, _ in axes) > MOST:
             return None
         self.bound = _bound(e.lam) - {v for s in found.stms for v in s.pat}
-        self.parts = {} if again else self.made_again(found)  # in loops arrays of what is added stay in a near cache
+        near = again and len(t.shape) == 1  # in loops vectors of what is added stay in a near cache
+        self.parts = {} if near or self.apart else self.made_again(found)
         if len(t.shape) == 1 and not again and not self.parts:
             return None
         b = Builder()
@@ -186,21 +206,25 @@ class _Gathers:
             b.add(Stm((v,), ir.Alias(r)))
         try:
             total = self.gathered(b, array, found.additions, known)
+            for a, place in zip(found.additions, known, strict=True) if self.apart else ():
+                total = self.borders(b, place).added(b, total, a.value)
         except _Unknown:
             return None
         b.add(Stm((stm.pat[0],), ir.Alias(total)))
         LEGAL.fired()
         return b.stms
 
-    def made_again(self, found: _Taken) -> dict[Atom, Lambda]:
-        """What is added to a vector, by its arrays, if it is to be computed at each place; the map comes last, so what
-        it reads is as it was."""
+    def made_again(self, found: _Taken) -> dict[Atom, tuple[Atom, Part]]:
+        """What is added, by its arrays, if it is to be computed at each place; the maps come last and overwrite
+        nothing, so what they read is as it was."""
         arrays = {a.value: self.single.get(a.value) for a in found.additions}
-        last = found.stms[-1].pat if found.stms else ()
-        if len(self.levels) != 1 or self.made is None or not all(v in last for v in arrays):
+        last = found.stms[-1:]
+        if self.made is None or not last or not all(v in last[0].pat for v in arrays):
             return {}
-        parts = self.made.parts([v for v in arrays.values() if v is not None], self.policy)
-        return {} if parts is None else {a: parts[v] for a, v in arrays.items() if v is not None}
+        if any(s.exp.consumes() for s in ir.statements(last)):
+            return {}
+        parts = self.made.parts({v: self.rows[a] for a, v in arrays.items() if v is not None}, self.policy)
+        return {} if parts is None else {a: (v, parts[v]) for a, v in arrays.items() if v is not None}
 
     # -- additions
 
@@ -237,12 +261,15 @@ class _Gathers:
         results = [[lam.result[k] for k in keep] for lam in (e.then, e.orelse)]
         for here, (side, holds) in enumerate(((then, True), (orelse, False))):
             bound = {v for t in side.stms for v in t.pat}
+            given: dict[Atom, Var] = {}
             for a in side.additions:
                 if a.value in bound:  # the branch gives it; where that is not taken, zero is added
-                    pat.append(Var("added", a.value.type))
-                    results[here].append(a.value)
-                    results[1 - here].append(zero(elem_of(a.value.type)))
-                    out.additions.append(_Addition(a.index, pat[-1], a.guards))
+                    if a.value not in given:
+                        pat.append(Var("added", a.value.type))
+                        results[here].append(a.value)
+                        results[1 - here].append(zero(elem_of(a.value.type)))
+                    added = given.setdefault(a.value, pat[-1])
+                    out.additions.append(_Addition(a.index, added, a.guards))
                 else:
                     out.additions.append(_Addition(a.index, a.value, ((e.cond, holds), *a.guards)))
         if pat:
@@ -271,10 +298,15 @@ class _Gathers:
         keep = [k for k in range(len(e.arrays)) if k != arg]
         result = [r for k, r in enumerate(e.lam.result) if k != at]
         lam = Lambda(tuple([e.lam.params[k] for k in keep]), tuple(found.stms), (*result, *values))
+        own = Lambda(lam.params, lam.stms, tuple(result))
+        inputs = tuple([None if self.counts(e.arrays[k]) else e.arrays[k] for k in keep])
         if self.made is None:
-            own = Lambda(lam.params, lam.stms, tuple(result))
-            self.made = Made(own, tuple([None if self.counts(e.arrays[k]) else e.arrays[k] for k in keep]))
+            self.made = Made(((own, inputs),))
             self.single = {array: v for v, array in values.items()}
+        else:
+            self.made = self.made.inside(own, inputs)
+            self.single = {array: self.single[v] for v, array in values.items() if v in self.single}
+        self.rows = {array: v for v, array in values.items()}
         pat = (*[v for k, v in enumerate(s.pat) if k != at], *values.values())
         out.stms.append(Stm(pat, e.over(tuple([e.arrays[k] for k in keep]), lam), s.attrs))
         out.additions += found.additions
@@ -370,11 +402,28 @@ class _Gathers:
             ends.add(e.op)
             s = self.sum(own, n)
             if s is not None:
-                if s.level is None or s.times or not ONE_SIZE(self.levels[s.level].width is n):
+                if s.level is None or s.times or (more := self.more(self.levels[s.level], n)) is None:
                     return None
-                return _Place(s.level, s.far, cut=("min" if s.far > 0 else "max") in ends)
+                low, high = max(0, -s.far), max(0, more + s.far)
+                return _Place(s.level, s.far, low=low if "max" in ends else 0, high=high if "min" in ends else 0)
             e = self.defs.get(own) if type(own) is Var else None
         return None
+
+    def more(self, level: _Level, n: Atom) -> int | None:
+        """How many iterations more than the axis' size a map has where the array has elements; None if not known."""
+        width = level.width
+        e = self.defs.get(width) if type(width) is Var else None
+        if type(e) is ir.Op and e.op == "select" and NOT_EMPTY(self.positive(e.args[0])):
+            width = e.args[1]
+        s, own = self.sum(width, n), self.size(n, 0)
+        return s.far - own.far if s is not None and s.level is None and s.times == own.times else None
+
+    def positive(self, cond: Atom) -> bool:
+        """Whether a condition says no more than that sizes of the array are positive."""
+        e = self.defs.get(cond) if type(cond) is Var else None
+        if type(e) is ir.Op and e.op == "and":
+            return all(map(self.positive, e.args))
+        return type(e) is ir.Op and e.op == "lt" and e.args[0] is ZERO and e.args[1] in self.shape
 
     def fixed(self, a: Atom, n: Atom) -> bool:
         """Whether it is the same in all iterations."""
@@ -410,14 +459,19 @@ class _Gathers:
     # -- sums
 
     def gathered(self, b: Builder, base: Atom, additions: list[_Addition], places: list[list[_Place]]) -> Atom:
-        """The array with all that is added."""
-        shape = shape_of(base.type)
+        """The array with all that is added, if borders are apart but at the ends."""
 
-        def axis(c: Builder, row: Atom | None, at: list[Atom]) -> Atom:
-            if len(at) == len(shape):
-                return self.element(c, row, shape, at, additions, places)
-            arrays = [c.let(ir.Iota(shape[len(at)], ZERO, i64(1)), "is"), *([] if row is None else [row])]
-            (made,) = c.map_(lambda inner, i, *rows: [axis(inner, rows[0] if rows else None, [*at, i])], *arrays)
+        def axis(c: Builder, row: Atom | None, found: list[list[_Sources]]) -> Atom:
+            k = len(found)
+            if k == len(self.shape):
+                return self.element(c, row, additions, places, found)
+
+            def body(inner: Builder, i: Var, *rows: Var) -> list[Atom]:
+                own = [self.sources(inner, i, self.shape[k], place[k]) for place in places]
+                return [axis(inner, rows[0] if rows else None, [*found, own])]
+
+            arrays = [c.let(ir.Iota(self.shape[k], ZERO, i64(1)), "is"), *([] if row is None else [row])]
+            (made,) = c.map_(body, *arrays)
             return made
 
         return axis(b, None if self.zeros(base) else base, [])
@@ -432,14 +486,14 @@ class _Gathers:
         self,
         b: Builder,
         total: Atom | None,
-        shape: Sequence[Atom],
-        at: list[Atom],
         additions: list[_Addition],
         places: list[list[_Place]],
+        found: list[list[_Sources]],
     ) -> Atom:
-        """What is at a place in the end: what was there, and what each addition adds."""
-        for a, place in zip(additions, places, strict=True):
-            for sources in product(*[self.sources(b, i, n, p) for i, n, p in zip(at, shape, place, strict=True)]):
+        """What is at a place in the end: what was there, and what each addition adds, of the iterations that are found
+        along each axis for it."""
+        for a, place, *axes in zip(additions, places, *found, strict=True):
+            for sources in product(*axes):
                 numbers = {p.level: q for p, (q, _) in zip(place, sources, strict=True)}
                 conds = [c for _, own in sources for c in own]
                 steps = {p: numbers[k] for k, level in enumerate(self.levels) for p in level.counters}
@@ -452,24 +506,31 @@ class _Gathers:
         assert total is not None
         return total
 
-    def sources(self, b: Builder, i: Atom, n: Atom, p: _Place) -> list[tuple[Atom, list[Atom]]]:
+    def sources(self, b: Builder, i: Atom, n: Atom, p: _Place) -> _Sources:
         """The iterations of a map that add to the place `i` along an axis, and what has to hold for each."""
         q = b.op("sub", i, i64(p.far)) if p.far else i
         if p.around:
             return [(b.op("mod", q, n) if p.far else q, [])]
-        width = self.levels[p.level].width
+        more = self.more(self.levels[p.level], n)
         conds: list[Atom] = [b.op("le", ZERO, q)] if p.far > 0 else []
-        if p.far < 0 or width is not n:
-            conds.append(b.op("lt", q, self.known(b, width, {}, [GUARDS])))
-        out: list[tuple[Atom, list[Atom]]] = [(q, conds)]
-        for k in range(abs(p.far) if p.cut else 0):  # of those beyond the end
-            if p.far > 0:
-                last = b.op("sub", n, i64(1))
-                q = b.op("sub", last, i64(k)) if k else last
-                out.append((q, [b.op("le", last, i), *([b.op("le", ZERO, q)] if k else [])]))
-            else:
-                out.append((i64(k), [b.op("le", i, ZERO), *([b.op("lt", i64(k), n)] if k else [])]))
+        if more is None or more + p.far < 0:
+            conds.append(b.op("lt", q, self.known(b, self.levels[p.level].width, {}, [GUARDS])))
+        out: _Sources = [(q, conds)]
+        last = b.op("sub", n, i64(1)) if p.high and not self.apart else ZERO
+        for k in range(0 if self.apart else p.high):
+            q = b.op("sub", last, i64(k)) if k else last
+            out.append((q, [b.op("le", last, i), *([b.op("le", ZERO, q)] if k else [])]))
+        for k in range(0 if self.apart else p.low):
+            out.append((i64(k), [b.op("le", i, ZERO), *([b.op("lt", i64(k), n)] if k else [])]))
         return out
+
+    def borders(self, b: Builder, place: list[_Place]) -> Borders:
+        """What adds at the ends."""
+        axes: dict[int, Axis] = {}
+        for n, p in zip(self.shape, place, strict=True):
+            width = self.known(b, self.levels[p.level].width, {}, [GUARDS])
+            axes[p.level] = Axis(width, n, p.far, p.low > 0, p.high > 0)
+        return Borders([axes[k] for k in sorted(axes)], [p.level for p in place])
 
     def there(self, b: Builder, conds: list[Atom], values: Atom, index: ir.Atoms) -> Atom:
         """An element if all conditions hold, else zero."""
@@ -478,7 +539,7 @@ class _Gathers:
             part = self.parts.get(values)
             if part is None or self.made is None:
                 return c.at(values, *index)
-            return self.made.inline(c, part, index[0])
+            return self.made.inline(c, *part, index)
 
         if not conds:
             return value(b)

@@ -208,6 +208,11 @@ class NestedValues(Values):
                     self.of[v] = self.number("closed", self.atom(r)) if type(r.type) is AccType else self.atom(r)
             case ir.UpdateAcc(acc, index, value):
                 self.of[s.pat[0]] = self.number("added", self.atom(acc), self.atom(value), *map(self.atom, index))
+            case ir.If(cond, then, orelse):
+                for t in (*then.stms, *orelse.stms):
+                    self.note(t)
+                for v, a, b in zip(s.pat, then.result, orelse.result, strict=True):
+                    self.of[v] = self.number("if", *map(self.atom, (cond, a, b)))
             case ir.Rearrange(a, perm):
                 self.of[s.pat[0]] = self.number("rearrange", perm, self.atom(a))
             case ir.Iota(count, start, step):

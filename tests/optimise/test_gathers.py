@@ -144,13 +144,13 @@ CUT_OFF = {
     "one side": "tabulate n (\\i -> x[i64.min (i + 1) (n - 1)] - f64.sin x[i64.max (i - 1) 0] * x[i])",
     "farther": "tabulate n (\\i -> x[i64.min (n - 1) (i + 3)] ** 2 * x[i64.max 0 (i - 2)])",
     "one alone": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i + 2)])",
+    "more iterations": "(tabulate (n + 3) (\\i -> f64.sin x[i64.min (n - 1) (i + 1)]))[:n]",
 }
 NOT_CUT_OFF = {
     # Not cheap enough to compute again in a loop.
     "in a branch": "tabulate n (\\i -> if i % 3 == 0 then x[i64.min (n - 1) (i + 1)] ** 2 else x[i64.max 0 (i - 1)])",
     "before the end": "tabulate n (\\i -> f64.sin x[i64.min (n - 1) (i64.max 1 (i - 1))] * x[i64.max 0 (i - 1)])",
     "by less": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 2) (i + 1))] * x[i64.max 0 (i - 1)])",
-    "more iterations": "(tabulate (n + 3) (\\i -> f64.sin x[i64.min (n - 1) (i + 1)]))[:n]",
     "two ends": "tabulate n (\\i -> f64.sin x[i64.max 0 (i64.min (n - 1) (2 * i - 1))] * x[i64.max 0 (i - 1)])",
 }
 NOT_AROUND = {
@@ -248,3 +248,42 @@ def test_additions_in_maps_that_fold() -> None:
         x = np.random.default_rng(0).random(shape)
         for made in others:
             np.testing.assert_allclose(made.back(x), expected.back(x), rtol=1e-12, atol=1e-12)
+
+
+# Of x [n][m], tables with borders: the element at (i, j), of how many rows and columns.
+TABLES = {
+    "two sides": ("f64.sin (at x (i - 1) (j - 2)) * k[i % n, j % m]", "n + 2", "m + 4"),
+    "one side": ("f64.sin (at x (i - 3) j)", "n + 3", "m"),
+    "transposed": ("f64.sin (at x (j - 1) (i - 1))", "m + 2", "n + 2"),
+    "several": ("f64.sin (at x (i - 1) (j - 1)) * at x i j", "n + 2", "m + 2"),
+    "fewer": ("f64.sin (at x (i - 2) (j + 1))", "i64.max 0 (n - 1)", "m + 1"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TABLES)
+def test_tables_with_borders_cut_off_at_the_ends(name: str) -> None:
+    element, rows, columns = TABLES[name]
+    text = f"""entry main [n][m] (x: [n][m]f64) (k: [n][m]f64): [n][m]f64 =
+      let at (x: [n][m]f64) i j = x[i64.max 0 (i64.min (n - 1) i), i64.max 0 (i64.min (m - 1) j)]
+      in vjp (\\x -> f64.sum (flatten (tabulate_2d ({rows}) ({columns}) (\\i j -> {element})))) x 1"""
+    assert (fires(text) > 0) is (name != "fewer")
+    expected, *others = (futad.compile(text, backend=b) for b in ("interp", "c", "multicore", "emulated"))
+    for shape in ((1, 1), (1, 2), (2, 1), (3, 2), (2, 3), (40, 37)):
+        x, k = np.random.default_rng(shape[0]).normal(size=(2, *shape))
+        if shape == (40, 37):
+            x[0, 3], x[39, 36] = np.nan, np.inf
+        for made in others:
+            np.testing.assert_allclose(made.main(x, k), expected.main(x, k), rtol=1e-12, atol=1e-12)
+
+
+def test_a_convolution_of_what_is_held_at_the_ends() -> None:
+    text = """entry main [n][m] (x: [n][m]f64) (k: [3][3]f64): [n][m]f64 =
+      let at (x: [n][m]f64) i j = x[i64.max 0 (i64.min (n - 1) i), i64.max 0 (i64.min (m - 1) j)]
+      in vjp (\\x -> f64.sum (flatten (tabulate_2d n m (\\i j -> let s =
+        f64.sum (flatten (tabulate_2d 3 3 (\\p q -> k[p, q] * at x (i + p - 1) (j + q - 1)))) in s * s)))) x 1"""
+    assert fires(text) == 1
+    expected, made = (futad.compile(text, backend=b) for b in ("interp", "c"))
+    for shape in ((0, 0), (0, 3), (3, 0), (1, 1), (2, 3), (5, 40)):
+        x, k = np.random.default_rng(1).normal(size=shape), np.random.default_rng(2).normal(size=(3, 3))
+        np.testing.assert_allclose(made.main(x, k), expected.main(x, k), rtol=1e-12, atol=1e-12)

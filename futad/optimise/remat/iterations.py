@@ -2,7 +2,7 @@
 
 The return sweep of a loop executes each iteration's statements again, on the loop variables that the forward sweep has
 saved.  Of what it computes so, some is saved, too: products and costly scalars (`scalars.py`), what a loop inside saves
-(`loops.py`), folds of rows (`folds.py`).
+(`loops.py`), folds of rows (`folds.py`), what is made of neighbouring elements (`neighbours.py`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.sweeps import forward_of, return_of
 from futad.core.types import Var
+from futad.legality import Legality
 from futad.optimise.remat.folds import LEGAL as LEGAL_FOLDS
 from futad.optimise.remat.folds import folds
 from futad.optimise.remat.legal import BEFORE, LEGAL
 from futad.optimise.remat.loops import loops
+from futad.optimise.remat.neighbours import LEGAL as LEGAL_NEIGHBOURS
+from futad.optimise.remat.neighbours import neighbours
 from futad.optimise.remat.policy import Policy
 from futad.optimise.remat.scalars import own_scalars, products, scalars
 from futad.optimise.remat.sweeps import Sweeps
@@ -28,9 +31,10 @@ from futad.target import Target
 # Kinds of values, and how they are compared.  Why two ways: by the finer numbers adaptive.fut and realnvp.fut keep more
 # scalars of iterations, and adaptive's gradient takes 0.97 of the time, but 1.06 under a budget of 10 to 64 states.
 KINDS: list[tuple[type[Values], list[Callable[[Sweeps, Policy], bool]]]] = [
-    (NestedValues, [folds]),
+    (NestedValues, [folds, neighbours]),
     (Values, [products, scalars, loops, own_scalars]),
 ]
+OWN: dict[Callable[[Sweeps, Policy], bool], Legality] = {folds: LEGAL_FOLDS, neighbours: LEGAL_NEIGHBOURS}
 
 
 def remat(program: Program, target: Target) -> Program:
@@ -59,15 +63,13 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy)
         for i in [i for i in range(j - 1, -1, -1) if mark is not None and forward_of(stms[i]) == mark]:
             for numbers, kinds in KINDS:
                 pair = Sweeps.of(stms[i], second, numbers, defs, alias)
-                if pair is None or not any(kind(pair, policy) for kind in kinds):
+                done_by = None if pair is None else next((kind for kind in kinds if kind(pair, policy)), None)
+                if pair is None or done_by is None:
                     continue
                 new = pair.result()
                 later = {v for s in stms[i:j] for v in s.pat}
                 if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
-                    if folds in kinds:
-                        LEGAL_FOLDS.fired()
-                    else:
-                        LEGAL.fired()
+                    OWN.get(done_by, LEGAL).fired()
                     done = (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :])
                     return Lambda(lam.params, done, lam.result)
     return lam

@@ -16,6 +16,7 @@ as caches hold.)  In a map that few threads do, too, each uses its memory again.
     what loops inside save                  few threads      MOST times the largest saved row
     costly scalars of the iteration         few threads      MOST times the saved variables, inside a loop or map
     folds of rows, and what they make       few threads      MOST times the loop variables of the same sizes
+    what neighbours in saved rows make      few threads      that of these rows, which are not saved then
 
 A budget counts what is saved, so loops that have one are not noted (`core/sweeps.py`).
 
