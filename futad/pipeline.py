@@ -153,7 +153,7 @@ PASSES: list[Pass] = [
     _simplify("simplify-ad"),
     Pass("one-hot", _lazy("futad.rewrite.onehot", "one_hot_tangents"), counts=True),
     Pass("masked-products", _lazy("futad.optimise.masked_products", "masked_products"), _c, needs=(ir.If,)),
-    Pass("matmul", _lazy("futad.optimise.matmul", "matmul"), counts=True),
+    Pass("matmul", _lazy("futad.optimise.matmul", "matmul", computed=_c), counts=True),
     Pass("views-matmul", _lazy("futad.optimise.views", "hoist_views")),
     Pass("sink-updates", _lazy("futad.optimise.sink_updates", "sink_updates"), needs=(ir.Update, ir.At)),
     _simplify("simplify-matmul"),

@@ -39,6 +39,8 @@ from futad.core.types import (
 from futad.legality import Legality
 from futad.optimise.batched_tangents import interchanged
 from futad.optimise.distribution import binders, by_accumulator, map_over, split, threads
+from futad.optimise.factors import LEGAL as FACTORS
+from futad.optimise.factors import in_order, prepared
 from futad.optimise.products import MatVec, Outer, as_matvec, as_outer, as_update, dots, matvec
 from futad.optimise.subst import Subst
 from futad.optimise.sums_of_updates import emptied, sums_of_updates
@@ -51,9 +53,9 @@ PLACE_OUTSIDE = LEGAL.condition("place from outside", "each iteration adds its o
 NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the iterations are lost")
 
 
-def matmul(program: Program, stats: Stats | None = None) -> Program:
-    """Find matrix products in every function."""
-    return ir.map_bodies(program, Products(stats).root)
+def matmul(program: Program, stats: Stats | None = None, computed: bool = False) -> Program:
+    """Find matrix products in every function; `computed`: also of factors that are computed for the product."""
+    return ir.map_bodies(program, Products(stats, computed).root)
 
 
 # --- rewriting ---------------------------------------------------------------------------------------------
@@ -62,8 +64,10 @@ def matmul(program: Program, stats: Stats | None = None) -> Program:
 class Products:
     """The rewriting of one program; `made` counts the matrix products so far."""
 
-    def __init__(self, stats: Stats | None) -> None:
+    def __init__(self, stats: Stats | None, computed: bool = False) -> None:
         self.stats = stats
+        self.computed = computed
+        self.reorders = False  # whether updates are put in the order of their places
         self.made = 0
         self.iotas: set[Var] = set()  # arrays 0, 1, ..., n-1
         self.zeros: set[Var] = set()
@@ -87,9 +91,9 @@ class Products:
         for s in lam.stms:
             made = self.made
             if type(s.exp) in (ir.Map, ir.WithAcc):
-                normal = self.normal(interchanged(s, self.zeros) if type(s.exp) is ir.Map else s)
-                self.note(normal)
-                new = [t for part in normal for t in self.statement(part)]
+                new = self.products(s)
+                if self.computed:
+                    new = self.of_factors(s, made) or new
             elif isinstance(s.exp, ir.Control):
                 new = [Stm(s.pat, s.exp.rebuild(lambda a: a, self.root), s.attrs)]
             else:
@@ -102,6 +106,29 @@ class Products:
             else:
                 out.append(s)
         return Lambda(lam.params, tuple(out), lam.result) if changed else lam
+
+    def products(self, s: Stm) -> list[Stm]:
+        """What a statement outside all maps becomes."""
+        normal = self.normal(interchanged(s, self.zeros) if type(s.exp) is ir.Map else s)
+        self.note(normal)
+        return [t for part in normal for t in self.statement(part)]
+
+    def of_factors(self, s: Stm, before: int) -> list[Stm] | None:
+        """The same with factors as arrays of their own, if there are more products then; `before`: how many there were
+        before the statement."""
+        plain, self.made, self.reorders = self.made, before, True
+        stms = prepared(s, self.iotas)
+        if stms == [s] and not any(isinstance(t.exp, ir.UpdateAcc) for t in ir.statements((s,))):
+            self.made, self.reorders = plain, False
+            return None
+        self.note(stms)
+        new = [t for part in stms for t in (self.products(part) if type(part.exp) in (ir.Map, ir.WithAcc) else [part])]
+        self.reorders = False
+        if self.made > plain:
+            FACTORS.fired()
+            return new
+        self.made = plain
+        return None
 
     def scope(self, lam: Lambda) -> Lambda:
         """A scope inside a map."""
@@ -177,6 +204,9 @@ class Products:
         if as_outer(s, self.iotas) is not None:
             return [s]
         u = as_update(s)
+        if self.reorders and u is not None and (stms := in_order(s, u, self.iotas)) is not None:
+            *before, nest = stms
+            return [*before, *self.statement(nest)]
         place = u.place(self.iotas) if u is not None else None
         if u is None or place is None:
             return None

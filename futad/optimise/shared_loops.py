@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from futad.core import ir
 from futad.core.alias import Aliases, aliases, consumed_roots
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import AccType, Atom, Prim, Var, shape_of
+from futad.core.types import AccType, Atom, Prim, Var, shape_of, subst_type
 from futad.legality import Legality
 from futad.optimise.subst import Subst
 from futad.optimise.total import total
@@ -135,7 +135,8 @@ def _same_step(a: ir.Loop, b: ir.Loop, n: int) -> dict[Var, Atom] | None:
     for s in a.body.stms:
         for t in left:
             inner = dict(names)
-            same = len(t.pat) == len(s.pat) and all(p.type == q.type for p, q in zip(s.pat, t.pat, strict=True))
+            types = [(p.type, subst_type(q.type, names)) for p, q in zip(s.pat, t.pat, strict=False)]
+            same = len(t.pat) == len(s.pat) and all(x == y for x, y in types)
             if same and alike(s.exp, t.exp, inner):
                 names |= zip(t.pat, s.pat, strict=True)
                 left.remove(t)

@@ -48,6 +48,12 @@ TAKEN |= {
     + ROWS.format("(b, c)", "(s, t) = (w, 0)", "(map (* 2) s, t + f64.i64 n)")
     + "  in (f64.sum a + q, f64.sum b, c)",
 }
+SUBSTITUTED = "s with [i] = zs[i] - f64.sum (map (\\j -> s[j] * f64.exp zs[j]) (iota i))"
+TAKEN |= {
+    "arrays of sizes of their own": ROWS.format("a", "s = replicate n 0", SUBSTITUTED)
+    + ROWS.format("b", "s = replicate n 0", SUBSTITUTED)
+    + "  in (f64.sum a, b[0], b[k])",
+}
 LEFT = {
     "arrays that other maps make": ROWS.format("a", "s = map (+ x) zs", STEP)
     + ROWS.format("b", "s = map (+ k_) zs", STEP).replace("k_", "f64.i64 k")

@@ -1,0 +1,82 @@
+"""Products of factors that are computed, or read by columns: values and derivatives are the interpreter's."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import futad
+from futad.fires import counting
+
+GRAM = """
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  tabulate_2d d d (\\i j -> f64.sum (map (\\r -> r[i] * r[j]) x) + if i == j then f64.sum w else 0)
+"""
+WEIGHTED = """
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  tabulate_2d d d (\\i j -> f64.sum (map2 (\\r v -> f64.exp v * r[i] * r[j]) x w))
+"""
+CENTRED = """
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  tabulate_2d d d (\\i j -> f64.sum (map2 (\\r v -> (r[i] - f64.i64 i) * (r[j] - v)) x w) / f64.i64 n)
+"""
+ONE_HOT = """
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  tabulate_2d d d (\\a b -> 2 * f64.sum (map (\\i ->
+    (f64.sin x[i, a] - if i64.f64 w[i] == a then 1 else 0) * x[i, b]) (iota n)))
+"""
+BATCH = """
+def g [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  tabulate_2d d d (\\i j -> f64.sum (map2 (\\r v -> (v - r[i]) * r[j]) x w))
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  let both = map (\\k -> g (map (map (* k)) x) w) [1, 2]
+  in map2 (map2 (+)) both[0] both[1]
+"""
+PROGRAMS = {"gram": GRAM, "weighted": WEIGHTED, "centred": CENTRED, "one_hot": ONE_HOT, "batch": BATCH}
+ENTRIES = """
+entry main [n][d] (x: [n][d]f64) (w: [n]f64) = f x w
+entry back [n][d] (x: [n][d]f64) (w: [n]f64) (s: [d][d]f64) = vjp (\\(x, w) -> f x w) (x, w) s
+entry again [n][d] (x: [n][d]f64) (w: [n]f64) (s: [d][d]f64) =
+  jvp (\\(x, w) -> vjp (\\(x, w) -> f x w) (x, w) s) (x, w) (map (map f64.cos) x, w)
+"""
+
+
+@functools.cache
+def compiled(name: str, backend: str) -> tuple[Any, int]:
+    with counting() as counts:
+        made = futad.compile(PROGRAMS[name] + ENTRIES, backend=backend)
+        x, w, s = arguments(3, 2)
+        made.main(x, w), made.back(x, w, s), made.again(x, w, s)  # noqa: B018
+    return made, counts["factors"]
+
+
+def arguments(n: int, d: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(n + d)
+    return rng.normal(size=(n, d)), rng.random(n) * d, rng.normal(size=(d, d))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_values_and_derivatives(name, backend):
+    made, fired = compiled(name, backend)
+    assert fired
+    plain, _ = compiled(name, "interp")
+    for n, d in [(1, 1), (5, 3), (40, 9), (1, 4), (7, 0)]:
+        x, w, s = arguments(n, d)
+        for entry, args in [("main", (x, w)), ("back", (x, w, s)), ("again", (x, w, s))]:
+            got, wanted = [getattr(p, entry)(*args) for p in (made, plain)]
+            for a, b in zip(got, wanted, strict=True):
+                np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.slow
+def test_what_is_not_finite():
+    made, _ = compiled("weighted", "c")
+    plain, _ = compiled("weighted", "interp")
+    x, w, _ = arguments(6, 5)
+    x[2, 3], w[4] = np.nan, np.inf
+    np.testing.assert_allclose(made.main(x, w), plain.main(x, w), rtol=1e-12)
