@@ -2,13 +2,17 @@
 
 Only the thread that forked lives on in the child.  A lock that another one held stays locked there for ever, and what
 it guards stays as it was in the middle of a call; so whoever has such a lock is watched, and puts another in its place.
+Python's own locks of modules nobody can replace: a fork waits until no other thread is importing a part of futad, which
+is done where it is first needed, mostly by a first call.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
 import threading
+import time
 import weakref
 from typing import Protocol
 
@@ -40,10 +44,27 @@ def is_held(lock: threading.Lock) -> bool:
     return True
 
 
+_PATIENCE = 10.0  # seconds for an import by another thread
+
+
+def _imported_by_others() -> bool:
+    """Whether another thread holds the lock of a module of futad's."""
+    held = getattr(getattr(importlib, "_bootstrap", None), "_module_locks", {})
+    own = threading.get_ident()
+    locks = [ref() for name, ref in list(held.items()) if name.partition(".")[0] == "futad"]
+    return any(getattr(lock, "owner", None) not in (None, own) for lock in locks)
+
+
+def _to_fork() -> None:
+    end = time.monotonic() + _PATIENCE
+    while _imported_by_others() and time.monotonic() < end:
+        time.sleep(0.001)
+
+
 def _forked() -> None:
     for _, owner in sorted(_watched.items()):
         owner.forked()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forked)
+    os.register_at_fork(before=_to_fork, after_in_child=_forked)

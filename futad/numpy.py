@@ -43,6 +43,7 @@ from futad.python.shaping import (
     arange,
     broadcast_to,
     concatenate,
+    diff,
     expand_dims,
     eye,
     flip,
@@ -55,6 +56,7 @@ from futad.python.shaping import (
     sized,
     squeeze,
     stack,
+    take,
     transpose,
 )
 from futad.python.types import Elem as _Elem
@@ -442,14 +444,14 @@ def all(x: Any, axis: Axis = None, keepdims: bool = False) -> Array:
     return reductions.either("and", x, axis, keepdims)
 
 
-def argmax(x: Any, axis: int | None = None) -> Array:
+def argmax(x: Any, axis: int | None = None, keepdims: bool = False) -> Array:
     """The place of the largest element, of several the first; NaN does not count, and of no elements it is -1."""
-    return reductions.place_of("maximum", x, axis)
+    return reductions.place_of("maximum", x, axis, keepdims)
 
 
-def argmin(x: Any, axis: int | None = None) -> Array:
+def argmin(x: Any, axis: int | None = None, keepdims: bool = False) -> Array:
     """The place of the smallest element, of several the first; NaN does not count, and of no elements it is -1."""
-    return reductions.place_of("minimum", x, axis)
+    return reductions.place_of("minimum", x, axis, keepdims)
 
 
 def cumsum(x: Any, axis: int | None = None) -> Array:
@@ -477,10 +479,10 @@ def count_nonzero(x: Any, axis: Axis = None) -> Array:
     return sum(_ew.convert(_ew.as_value(x), "bool"), axis)
 
 
-def norm(x: Any, axis: Axis = None) -> Array:
+def norm(x: Any, axis: Axis = None, keepdims: bool = False) -> Array:
     """The root of the sum of squares; its derivative at 0 is not a number."""
     v = reductions.floats(x)
-    return sqrt(sum(v * v, axis))
+    return sqrt(sum(v * v, axis, keepdims))
 
 
 def ptp(x: Any, axis: Axis = None) -> Array:
@@ -525,11 +527,6 @@ def vstack(arrays: Sequence[Any]) -> Array:
     return concatenate([expand_dims(p, 0) if p.ndim == 1 else p for p in parts])
 
 
-def take(x: Any, places: Any) -> Array:
-    """The rows of x in the places."""
-    return _ew.as_value(x)[_ew.as_value(places)]
-
-
 def swapaxes(x: Any, a: int, b: int) -> Array:
     """Two dimensions exchanged."""
     v = _ew.as_value(x)
@@ -569,12 +566,6 @@ def triu(x: Any) -> Array:
     """A matrix with zeros below its diagonal."""
     v = _ew.as_value(x)
     return where(arange(v.shape[0])[:, None] <= arange(v.shape[1]), v, 0)
-
-
-def diff(x: Any) -> Array:
-    """The differences of rows and those before them."""
-    v = _ew.as_value(x)
-    return v[1:] - v[:-1]
 
 
 abs, true_divide, mod = absolute, divide, remainder

@@ -17,6 +17,7 @@ from futad.core.type_rules import exp_types, index_type
 from futad.core.types import (
     BOOL,
     I64,
+    MOST_SHOWN,
     REC,
     AccType,
     ArrayType,
@@ -171,6 +172,8 @@ def _assert(c: Checker, e: ir.Assert, s: ir.Stm) -> Existential:
     c.is_a("condition", e.cond, BOOL)
     if e.message.count("{}") != len(e.values) or any(type(a.type) is not Prim for a in e.values):
         fail("the values do not fit the message")
+    if len(e.values) > MOST_SHOWN:
+        fail("an assertion shows more values than compiled programs report")
     if any(type(a.type) is AccType for a in e.of):
         fail("an accumulator under an assertion")
     return None

@@ -201,7 +201,7 @@ class Scratch(Exp):
 
 @node
 class Assert(Exp):
-    """Fails with `message` at `place` unless `cond`; values fill `{}`s in the message.
+    """Fails with `message` at `place` unless `cond`; values fill `{}`s in the message, MOST_SHOWN at most.
 
     Binds nothing; or `of` themselves, and then goes if none of what it binds is used (see `optimise/asserts.py`).
     """

@@ -210,6 +210,7 @@ TRUE = Const(BOOL, True)
 FALSE = Const(BOOL, False)
 ZERO = i64(0)
 ONE = i64(1)
+MOST_SHOWN = 4  # values in an assertion's message: what a compiled program reports of a failure
 MOST_SIZE = (1 << 62) - 1  # of an array in memory along any dimension; whoever passes one is asked
 
 

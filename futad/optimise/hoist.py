@@ -21,6 +21,7 @@ LEGAL = Legality("hoist", "invariant statements leave loops and maps; what one b
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
 RUNS = LEGAL.condition("runs at least once", "a failure would be reported of iterations that are none")
 CHECKS_ITSELF = LEGAL.condition("checks itself", "an assertion that stays inside is what guards it")
+AS_MANY = LEGAL.condition("as many elements", "what has another shape is there before the check of the sizes")
 MADE_ANEW = LEGAL.condition("not overwritten", "each iteration overwrites an array that is to be new in each")
 USED_ONCE = LEGAL.condition("sunk used there only", "other statements use what only a branch makes then")
 ONE_BRANCH = LEGAL.condition("sunk used by one branch", "the other branch uses it too")
@@ -170,8 +171,10 @@ class _Hoister:
                 return index_in_range(self.ranges, shape_of(e.array.type), e.index)
             case ir.Iota():
                 return self.ranges.nonneg(e.count)
-            case ir.Replicate() | ir.Scratch() | ir.Reshape():
+            case ir.Replicate() | ir.Scratch():
                 return all(self.ranges.nonneg(s) for s in e.shape)
+            case ir.Reshape():
+                return AS_MANY(self.ranges.as_many(shape_of(e.array.type), e.shape))
         if e.fails:
             return False
         for k, lam in enumerate(e.lambdas()):

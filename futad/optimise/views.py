@@ -22,6 +22,7 @@ LEGAL = Legality("views", "views of arrays from outside move out of maps and loo
 CONSTANT = LEGAL.condition("not overwritten", "an array that an iteration overwrites is to be new in each")
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
 SIZES = LEGAL.condition("sizes known", "before a loop that is not run an array of negative size is an error")
+AS_MANY = LEGAL.condition("as many elements", "what has another shape is there before the check of the sizes")
 
 Repeated = TypeVar("Repeated", bound=ir.Exp)
 
@@ -106,6 +107,7 @@ def _parted(lam: Lambda, e: ir.Exp, known: Ranges) -> tuple[list[Stm], list[Stm]
             and INVARIANT(not any(v in own for v in ir.stm_free(s) if v not in s.pat))
             and CONSTANT(constant(s))
             and SIZES(all(known.nonneg(n) for v in s.pat for n in shape_of(v.type)))
+            and (type(s.exp) is not ir.Reshape or AS_MANY(known.as_many(shape_of(s.exp.array.type), s.exp.shape)))
         ):
             out.append(s)
             _define(known, s)

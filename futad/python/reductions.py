@@ -14,7 +14,7 @@ from futad.python.control import reduce, scan
 from futad.python.elementwise import FLOAT_OPERATORS, OPERATORS, as_value, convert, literal
 from futad.python.indexing import index
 from futad.python.place import fail
-from futad.python.shaping import arange, axis_of, expand_dims, mapped, moved, product, ravel, transpose
+from futad.python.shaping import arange, axis_of, expand_dims, mapped, moved, product, ravel, reshape, transpose
 from futad.python.values import let, of_size
 
 if TYPE_CHECKING:
@@ -152,14 +152,15 @@ def extreme(elem: str, highest: bool) -> Array:
     return literal(int(info.max if highest else info.min), elem)
 
 
-def place_of(name: str, x: Any, axis: int | None = None) -> Array:
+def place_of(name: str, x: Any, axis: int | None = None, keepdims: bool = False) -> Array:
     """The place of the largest ("maximum") or smallest element, of several the first; along a dimension, or of all
     elements in order.  Of no elements it is -1."""
     v = as_value(x)
     if v.elem == "bool":
         v = convert(v, "i8")
     if axis is None:
-        v, axis = (ravel(v) if len(v.dims) != 1 else v), 0
+        made = place_of(name, ravel(v), 0)
+        return reshape(made, (1,) * len(v.dims)) if keepdims else made
     better = OPERATORS["greater" if name == "maximum" else "less"]
     worst = extreme(v.elem, highest=name == "minimum")
 
@@ -173,7 +174,7 @@ def place_of(name: str, x: Any, axis: int | None = None) -> Array:
         made = reduce(best, (worst, literal(-1, "i64")), (row, arange(of_size(row.dims[0]))), commutative=True)
         return as_value(made[1])
 
-    return over(row_of, v, axis)
+    return over(row_of, v, axis, keepdims)
 
 
 def _keys(v: Array) -> Array:

@@ -194,24 +194,54 @@ def stack(arrays: Any, axis: int = 0) -> Array:
     return moved(made, 0, at) if at else made
 
 
-def flip(x: Any, axis: int = 0) -> Array:
-    """A dimension in reverse order."""
+def flip(x: Any, axis: int | Sequence[int] | None = None) -> Array:
+    """Some dimensions in reverse order, by default all."""
     v = as_value(x)
-    return index(v, (*[slice(None)] * axis_of(axis, len(v.dims)), slice(None, None, -1)))
+    some = range(len(v.dims)) if axis is None else axis if isinstance(axis, Sequence) else (axis,)
+    for at in [axis_of(a, len(v.dims)) for a in some]:
+        v = index(v, (*[slice(None)] * at, slice(None, None, -1)))
+    return v
 
 
-def roll(x: Any, shift: Any, axis: int = 0) -> Array:
-    """Rows moved `shift` places on, those beyond the end to the beginning."""
+def roll(x: Any, shift: Any, axis: int | None = None) -> Array:
+    """Elements moved `shift` places on along a dimension, those beyond the end to the beginning; without an axis all
+    elements in order."""
     v = as_value(x)
-    at = axis_of(axis, len(v.dims))
+    if axis is None and len(v.dims) > 1:
+        return reshape(roll(ravel(v), shift, 0), [of_size(d) for d in v.dims])
+    at = axis_of(0 if axis is None else axis, len(v.dims))
     by = a_size(shift, "a shift")
     return _below(v, at, lambda row: let(Call("rotate", size(0) - by, row), row.elem, row.dims))
 
 
-def repeat(x: Any, n: Any) -> Array:
-    """n times the same array as rows of a new one."""
+def take(x: Any, places: Any, axis: int | None = None) -> Array:
+    """The elements in the places along a dimension; without an axis those of all elements in order."""
+    v, i = as_value(x), as_value(places)
+    if axis is None:
+        return index(ravel(v), i)
+    at, k = axis_of(axis, len(v.dims)), len(i.dims)
+    rows = index(moved(v, at, 0), i)
+    return transpose(rows, [*range(k, k + at), *range(k), *range(k + at, len(rows.dims))])
+
+
+def diff(x: Any, n: int = 1, axis: int = -1) -> Array:
+    """The differences of elements and those before them along a dimension, which has n elements at least, n times."""
+    v = as_value(x)
+    before = (slice(None),) * axis_of(axis, len(v.dims))
+    for _ in range(n):
+        v = index(v, (*before, slice(1, None))) - index(v, (*before, slice(None, -1)))
+    return v
+
+
+def repeat(x: Any, n: Any, axis: int | None = None) -> Array:
+    """Each element n times, along a dimension; without an axis all elements in order."""
     v, k = as_value(x), a_size(n, "a size")
-    return let(Call("replicate", k, v), v.elem, (k, *v.dims))
+    if axis is None:
+        v = ravel(v)
+    at = axis_of(0 if axis is None else axis, len(v.dims))
+    rows = moved(v, at, 0)
+    many = swap(let(Call("replicate", k, rows), v.elem, (k, *rows.dims)), 0)
+    return moved(reshape(many, [of_size(d) for d in (product(many.dims[:2]), *many.dims[2:])]), 0, at)
 
 
 def full(shape: Any, value: Any, dtype: Any = None) -> Array:

@@ -307,6 +307,15 @@ class Ranges:
         """a <= b, provably."""
         return self.prove(plus(self.poly(b), self.poly(a), -1))
 
+    def as_many(self, shape: tuple[Atom, ...], other: tuple[Atom, ...]) -> bool:
+        """Arrays of these shapes have the same number of elements, provably."""
+        p, q = constant(1), constant(1)
+        for s in shape:
+            p = times(p, self.poly(s))
+        for s in other:
+            q = times(q, self.poly(s))
+        return p == q or (self.prove(plus(p, q, -1)) and self.prove(plus(q, p, -1)))
+
     def sum_at_most(self, parts: tuple[Atom, ...], b: Atom, slack: int = 0) -> bool:
         """The sum of `parts` is at most b + slack, provably."""
         p = plus(self.poly(b), {(): slack} if slack else {})

@@ -132,6 +132,8 @@ def _parts(t: EntryType, value: Any, path: str, entry: str) -> list[Any]:
             if unknown or missing:
                 what = f"field {missing[0]!r} is missing" if missing else f"there is no field {unknown[0]!r}"
                 raise InputError(f"argument '{path}' of {entry}: {what}; the fields are {_field_names(t)}")
+            if t.constructors:
+                _check_tags(t, value["#"], path, entry)
             return [value[n] for n, _ in t.fields]
         if all(hasattr(value, n) for n, _ in t.fields):
             return [getattr(value, n) for n, _ in t.fields]
@@ -192,6 +194,16 @@ def _sum_leaves(t: EntryType, value: str | tuple[Any, ...], path: str, entry: st
         for n, ft in t.fields
         for leaf in (flatten_value(ft, own[n], f"{path}.{n}", entry) if n in own else _nothing(ft))
     ]
+
+
+def _check_tags(t: EntryType, tags: Any, path: str, entry: str) -> None:
+    """That each tag is a constructor's.  What another library traces is not looked at."""
+    if isinstance(tags, int | list | np.ndarray | np.generic):
+        array = np.asarray(tags)
+        if array.dtype.kind in "iu" and len(bad := array[(array < 0) | (array >= len(t.constructors))]):
+            names = ", ".join([f"{i} {name!r}" for i, (name, _) in enumerate(t.constructors)])
+            message = f"argument '{path}.#' of {entry}: {bad.flat[0]} is no constructor of {t.text}"
+            raise InputError(message, hint=f"the constructors are {names}")
 
 
 def _constructor_text(t: EntryType, name: str) -> str:

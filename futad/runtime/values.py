@@ -27,6 +27,7 @@ an array in GPU memory was passed, all results are arrays in GPU memory, scalars
 
 from __future__ import annotations
 
+from array import array as Buffer
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -316,6 +317,8 @@ def _foreign(value: Any, leaf: Leaf) -> np.ndarray[Any, Any]:
             return np.asarray(value)
         if hasattr(value, "__dlpack__"):
             return np.from_dlpack(value)
+        if isinstance(value, memoryview | Buffer):
+            return np.asarray(value)
     except Exception as e:  # the other library's own complaint is what the user needs
         hint = "futad.torch.function(f) takes tensors with gradients" if hasattr(value, "requires_grad") else None
         if type(value).__module__.partition(".")[0] == "jax":
@@ -403,6 +406,8 @@ def _from_list(value: Sequence[Any], leaf: Leaf) -> np.ndarray[Any, Any] | Empty
         return np.zeros(array.shape, t.dtype)
     if _holds_arrays(value):
         return _exact_array(array, leaf)
+    if array.dtype.kind == "f" and (t.is_integral or (np.abs(array) >= 2.0**53).any()):
+        array = np.asarray(value, dtype=object)  # NumPy makes floats of integers that no type of its own holds together
     if array.dtype.kind not in "biuf":
         flat = array.ravel().tolist()
         bad = [x for x in flat if not isinstance(x, bool | int | float)]

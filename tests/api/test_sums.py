@@ -105,8 +105,18 @@ def test_bound_mapped_and_pickled():
         (None, DtypeError, "expected kernel, got None"),
         (("rbf", "x"), DtypeError, "'kern.#rbf.0': expected f64, got str 'x'"),
         ({"#": 0}, InputError, "field '#poly.0' is missing"),
+        ({"#": 3, "#poly.0": 0.0, "#poly.1": 0, "#rbf.0": 1.0}, InputError, "'kern.#' of k: 3 is no constructor"),
     ],
 )
 def test_what_is_no_value_of_the_sum(given, error, said):
     with pytest.raises(error, match=said):
         PROGRAM.k(given, X)
+
+
+@pytest.mark.parametrize("tag", [-1, 3, 127])
+def test_tags_that_are_no_constructors(tag):
+    parts = dict(PROGRAM.echo(PARTS))
+    parts["#"][2] = tag
+    with pytest.raises(InputError, match=f"'v.#' of echo: {tag} is no constructor of .*\n.* 0 'k', 1 'l', 2 'm'"):
+        PROGRAM.echo(parts)
+    assert PROGRAM.each(dict(PROGRAM.echo([]))).shape == (0,)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import futad
 from futad.core.parse import parse_program
 from futad.errors import AssertionFailed, BoundsError, ExecutionError, OutOfMemory, UsageError
 from futad.testing.build import c_backend
@@ -147,3 +148,20 @@ def test_results_belong_to_the_caller(backend):
     assert (second == 2).all() and (first == 7).all()
     xs = np.zeros(n)
     assert backend.run("walk", [n, xs])[0] is not xs and not xs.any()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
+@pytest.mark.parametrize(("source", "shape"), [
+    ("entry main [a][b][c] (x: [a][b][c]f64): [a][c][b]f64 = x :> [a][c][b]f64", (2, 1, 3)),
+    ("entry main [a][b][c] (x: [a][b][c]f64) = unflatten_4d (flatten_3d x :> [b * a * c * 2]f64)", (2, 1, 3)),
+    ("entry main [n] (x: [n]f64) = map (\\v -> (x :> [n * n * n]f64)[0] + v) x", (2,)),
+])  # fmt: skip
+def test_messages_are_whole(backend: str, source: str, shape: tuple[int, ...]) -> None:
+    """Whatever the rank, no value is missing in them."""
+    said = []
+    for b in ("interp", backend):
+        with pytest.raises(AssertionFailed) as e:
+            futad.compile(source, backend=b).main(np.ones(shape))
+        said.append(str(e.value))
+    assert said[0] == said[1] and "{" not in said[0]

@@ -13,6 +13,14 @@ entry no_iteration [n] (xs: [n]f64) (k: i64) (j: i64) : f64 = loop s = 0 for i <
 entry guarded [n] (xs: [n]f64) (j: i64) : f64 =
   loop s = 0 for i < 3 do let x = assert (j >= 0 && j < n) xs[j] in s + x * f64.i64 i
 
+-- What has another shape has as many elements only where a check in the loop says so.
+-- ==
+-- entry: reshaped
+-- input { [1.0, 2.0] 3i64 } error: cannot match
+-- input { [1.0] 3i64 } output { 6.0 }
+entry reshaped [n] (xs: [n]f64) (k: i64) : f64 =
+  loop s = 0 for _i < k do s + f64.sum (map (* 2) (xs :> [n * n * n]f64))
+
 -- An array that each iteration overwrites.
 entry anew [n] (xs: [n]i64) (k: i64) : i64 =
   loop s = 0 for i < k do

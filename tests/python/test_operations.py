@@ -22,15 +22,10 @@ class NumPy:
     logsumexp = staticmethod(lambda x, axis=None, keepdims=False: special.logsumexp(x, axis=axis, keepdims=keepdims))
     cummax = staticmethod(lambda x, axis=None: np.maximum.accumulate(x, axis))
     cummin = staticmethod(lambda x, axis=None: np.minimum.accumulate(x, axis))
-    norm = staticmethod(lambda x, axis=None: np.linalg.norm(x, axis=axis))
-    repeat = staticmethod(lambda x, n: np.stack([x] * n))
+    norm = staticmethod(np.linalg.norm)
     astype = staticmethod(lambda x, t: x.astype(t.dtype))
     sort = staticmethod(lambda x, axis=-1: np.sort(x, axis, kind="stable"))
     argsort = staticmethod(lambda x, axis=-1: np.argsort(x, axis, kind="stable"))
-    take = staticmethod(lambda x, i: np.take(x, i, axis=0))
-    flip = staticmethod(lambda x, axis=0: np.flip(x, axis))
-    roll = staticmethod(lambda x, k, axis=0: np.roll(x, k, axis))
-    diff = staticmethod(lambda x: np.diff(x, axis=0))
 
     def __getattr__(self, name):
         return getattr(np, name)
@@ -73,7 +68,7 @@ SMOOTH = {  # of x [n][d], y [n][d], row [d], a number
     "max": lambda m, x, y, r, a: m.max(x, axis=0) * m.min(y) + x.max() - r.min() + m.ptp(x, axis=1)[0],
     "logsumexp": lambda m, x, y, r, a: m.logsumexp(x, axis=1) - m.logsumexp(y),
     "logsumexp keeps": lambda m, x, y, r, a: x - m.logsumexp(x, axis=0, keepdims=True),
-    "norm": lambda m, x, y, r, a: m.norm(x) + m.norm(y, axis=1),
+    "norm": lambda m, x, y, r, a: m.norm(x) + m.norm(y, axis=1) + m.norm(x, axis=1, keepdims=True),
     "cumsum": lambda m, x, y, r, a: m.cumsum(x, axis=0) + m.cumsum(y, axis=1),
     "cumprod": lambda m, x, y, r, a: m.cumprod(x, axis=1) + m.cumsum(r),
     "cummax": lambda m, x, y, r, a: m.cummax(x, axis=0) - m.cummin(y, axis=1),
@@ -95,22 +90,28 @@ SMOOTH = {  # of x [n][d], y [n][d], row [d], a number
     "stack last": lambda m, x, y, r, a: m.stack([x, y, x * y], axis=-1) + m.stack([a, a + 1, a * 2]),
     "vstack": lambda m, x, y, r, a: m.vstack([x, r]),
     "flip": lambda m, x, y, r, a: m.flip(x) + m.flip(y, axis=1) + r[::-1],
-    "roll": lambda m, x, y, r, a: m.roll(x, 1) - m.roll(y, -1, axis=1),
+    "flip all": lambda m, x, y, r, a: m.flip(x[:, None] * y, (0, -1)) + m.flip(x[:, None] + y),
+    "roll": lambda m, x, y, r, a: m.roll(x, 1, axis=0) - m.roll(y, -1, axis=1) + m.roll(r, 2),
+    "roll all": lambda m, x, y, r, a: m.roll(x, 2) * m.roll(x[:, None] * y, -5)[0],
     "index": lambda m, x, y, r, a: x[0] * y[-1] + x[0, 0] + r[-1],
     "slices": lambda m, x, y, r, a: x[:, 1:] * x[:, :-1] + y[:1, 1:],
     "strides": lambda m, x, y, r, a: x[::2] * 2 + y[::2, ::-1],
     "new axes": lambda m, x, y, r, a: x[:, None, :] + m.expand_dims(y, 0) + r[None, None],
     "squeeze": lambda m, x, y, r, a: m.squeeze(x[:1], 0) + m.squeeze(m.sum(y, axis=0, keepdims=True), axis=0),
     "ellipsis": lambda m, x, y, r, a: x[..., 0] + y[..., -1],
-    "gather": lambda m, x, y, r, a: x[m.argmax(y, axis=0)] + m.take(x, m.argmin(y, axis=0)),
+    "gather": lambda m, x, y, r, a: x[m.argmax(y, axis=0)] + m.take(x, m.argmin(y, axis=0), axis=0),
+    "take": lambda m, x, y, r, a: m.take(x, m.argmin(y, axis=1)) * m.take(r, 0) + m.take(x, m.argmax(x)),
+    "take 1": lambda m, x, y, r, a: m.take(x[:, None] * y, m.argmin(y, 1, keepdims=True), axis=-1) * m.take(x, 0, 1)[0],
     "gather pairs": lambda m, x, y, r, a: x[m.argmax(y, axis=0), m.arange(r.shape[0])],
     "sort": lambda m, x, y, r, a: m.sort(x) + m.sort(y, axis=0) + m.sort(r),
     "by order": lambda m, x, y, r, a: r[m.argsort(-r)],
     "diff": lambda m, x, y, r, a: m.diff(x) * 2,
+    "diff 0": lambda m, x, y, r, a: m.diff(x, axis=0) + m.diff(y, 1, 0) + m.sum(m.diff(m.concatenate([r, r, r]), 2)),
     "full": lambda m, x, y, r, a: x + m.zeros(x.shape) + m.full(r.shape, a) * m.ones(r.shape) + m.ones_like(x),
     "like": lambda m, x, y, r, a: m.zeros_like(x) + m.full_like(y, 2.0) * x,
     "broadcast": lambda m, x, y, r, a: m.broadcast_to(r, x.shape) * y + m.broadcast_to(a, r.shape),
-    "repeat": lambda m, x, y, r, a: m.repeat(r, 3),
+    "repeat": lambda m, x, y, r, a: m.repeat(r, 3)[2] + m.repeat(x, 2) * m.repeat(y, 2),
+    "repeat 1": lambda m, x, y, r, a: m.repeat(x, 2, axis=1)[:, :1] + m.repeat(y, 3, 0)[1] + m.repeat(a, 2)[0],
     "linspace": lambda m, x, y, r, a: m.linspace(a, 2.0, 5) + m.linspace(0, 1, 1),
     "range": lambda m, x, y, r, a: r * m.arange(r.shape[0]) + m.arange(2, 11, 3).sum() + m.arange(5, 0, -2).sum(),
     "triangles": lambda m, x, y, r, a: m.tril(x @ x.T) - m.triu(x.T @ x).sum() + m.trace(x @ y.T),

@@ -195,6 +195,34 @@ def test_while_another_thread_compiles(backend: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+IMPORTING = """
+import os, signal, sys, threading, time
+import futad.forks
+begun = threading.Event()
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "futad.optimise.views" and not begun.is_set():
+            begun.set()
+            time.sleep(0.3)
+sys.meta_path.insert(0, Slow())
+def other():
+    import futad.optimise.views
+threading.Thread(target=other).start()
+begun.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(20)
+    from futad.optimise.views import hoist_views
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+def test_while_another_thread_imports(tmp_path: Path) -> None:
+    done = run(IMPORTING, "interp", tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 STARTING = """
 import os, signal, sys, threading
 from futad import deep

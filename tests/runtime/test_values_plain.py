@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import dataclasses
 import pickle
 from typing import Any
@@ -182,3 +183,23 @@ def test_addresses_of_many_arguments_are_found_at_once() -> None:
         library.run(prog.f.symbol, [*exact[:4], x])
     with pytest.raises(ValueError):
         library.run(prog.f.symbol, exact[:4])
+
+
+def test_lists_of_integers_that_no_type_of_numpy_holds() -> None:
+    source = "entry whole [n] (x: [n]u64) = u64.sum x\nentry real [n] (x: [n]f64) = f64.sum x"
+    made = futad.compile(source, backend="interp")
+    assert made.whole([2**63, 1, 2]) == 2**63 + 3 and made.whole([2**64 - 1]) == 2**64 - 1
+    assert made.real([2**63, -1, 0.5, 1e300]) == 1e300
+    for given in ([2**63 + 1, -1], [2**64 - 1], [2**53 + 1], [2**53 + 1, 0.5]):
+        with pytest.raises(DtypeError, match="is not exact in f64"):
+            made.real(given)
+    for given in ([2**63, -1], [2**64, 1]):
+        with pytest.raises(DtypeError, match="does not fit u64"):
+            made.whole(given)
+
+
+def test_buffers_are_arrays(program: Any) -> None:
+    xs = np.arange(3.0)
+    assert program.fixed(memoryview(xs)) == program.fixed(array.array("d", xs)) == 3
+    with pytest.raises(DtypeError, match=r"expected .*f64 \(float64\), got an array of int64"):
+        program.fixed(array.array("q", [1, 2, 3]))

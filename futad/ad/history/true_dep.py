@@ -19,7 +19,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.type_rules import index_type
-from futad.core.types import BOOL, FALSE, TRUE, AccType, ArrayType, Atom, Prim, Type, Var, shape_of
+from futad.core.types import BOOL, FALSE, MOST_SHOWN, TRUE, AccType, ArrayType, Atom, Prim, Type, Var, shape_of
 from futad.errors import Span
 from futad.legality import Legality
 
@@ -125,7 +125,7 @@ class _Check:
             either = b.lambda_([("x", BOOL), ("y", BOOL)], lambda q, x, y: [q.op("or", x, y)])
             (old,) = b.emit(ir.Reduce(n, (row,), either, (FALSE,), True), "read")
         message = f"the attribute true_dep of {self.name} is wrong: an element is overwritten after it was read"
-        places = tuple([i for i in e.index if not isinstance(i, Range)])
+        places = tuple([i for i in e.index if not isinstance(i, Range)])[: MOST_SHOWN]
         if places:
             message += " (at " + ", ".join("{}" for _ in places) + ")"
         b.add(ir.Stm((), ir.Assert(b.op("not", old), message, places, e.check or self.place)))

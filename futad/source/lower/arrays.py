@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from futad.core import ir
 from futad.core.node import Range
-from futad.core.types import BOOL, I64, TRUE, Atom, Const, Var, i64, shape_of
+from futad.core.types import BOOL, I64, MOST_SHOWN, TRUE, Atom, Const, Var, i64, shape_of
 from futad.source.lower.attributes import trace
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
@@ -300,9 +300,11 @@ def do_unflatten(rank: int) -> Handler:
             for w in new:
                 fits_here = lw.b.scalar("le", i64(0), w)
                 ok = fits_here if ok is TRUE else ok if fits_here is TRUE else lw.b.scalar("and", ok, fits_here)
-            message = "Cannot unflatten array of shape [{}] to array of shape " + "[{}]" * rank
+            shown = (array.dims[0], *new)[: MOST_SHOWN]
+            message = "Cannot unflatten array of shape [{}] to array of shape " + "[{}]" * (len(shown) - 1)
             if ok is not TRUE:
-                lw.b.emit(ir.Assert(ok, message, (array.dims[0], *new), use.span))
+                message += "[...]" * (rank + 1 - len(shown))
+                lw.b.emit(ir.Assert(ok, message, shown, use.span))
             if lw.checked_here(*new):
                 require_room(lw, new, use.span)  # else a product that wraps around may be a smaller array's size
         return reshape(lw, array, 1, tuple(new))

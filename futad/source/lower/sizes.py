@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
 from futad.core.operator import may_fail
-from futad.core.types import F64, I8, I64, TRUE, AccType, Atom, Const, elem_of, i64, shape_of, zero
+from futad.core.types import F64, I8, I64, MOST_SHOWN, TRUE, AccType, Atom, Const, elem_of, i64, shape_of, zero
 from futad.errors import Span
 from futad.source import ast
 from futad.source.lower.scope import Scope
@@ -202,15 +202,7 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
     if all(w is d for w, d in zip(want, have, strict=True)):
         return v
     if check is not None:
-        pairs = zip(want, have, strict=True)
-        equal = [lw.b.scalar("eq", d, w) for w, d in pairs if w is not d]
-        ok = equal[0]
-        for e in equal[1:]:
-            ok = lw.b.scalar("and", ok, e)
-        elem = elem_of(leaves(v)[0].type).name if type(v) is Arr and type(v.elem) is Leaf else ""
-        dims = "[{}]" * len(have)
-        message = f'Value of shape {dims} cannot match shape of type "{dims}{elem}".'
-        lw.b.emit(ir.Assert(ok, message, (*have, *want), check))
+        _require_equal(lw, v, have, want, check)
         for w, d in zip(want, have, strict=True):
             if w is not d:
                 require_product(lw, w, check)
@@ -220,6 +212,22 @@ def recast(lw: Lowerer, v: Value, want: list[Atom], check: Span | None = None) -
         same = type(atom.type) is AccType or all(a is b for a, b in zip(shape_of(atom.type), shape, strict=True))
         out.append(atom if same else lw.b.let(ir.Reshape(atom, shape), "sized"))
     return rebuild(shaped, iter(out))
+
+
+def _require_equal(lw: Lowerer, v: Value, have: list[Atom], want: list[Atom], span: Span) -> None:
+    pairs = [(k, lw.b.scalar("eq", d, w), d, w) for k, (d, w) in enumerate(zip(have, want, strict=True)) if w is not d]
+    if 2 * len(have) > MOST_SHOWN:
+        for k, equal, d, w in pairs:
+            message = f"Dimension {k} of a value is {{}}, which cannot match the {{}} of its type."
+            lw.b.emit(ir.Assert(equal, message, (d, w), span))
+        return
+    ok = pairs[0][1]
+    for _, equal, _, _ in pairs[1:]:
+        ok = lw.b.scalar("and", ok, equal)
+    elem = elem_of(leaves(v)[0].type).name if type(v) is Arr and type(v.elem) is Leaf else ""
+    dims = "[{}]" * len(have)
+    message = f'Value of shape {dims} cannot match shape of type "{dims}{elem}".'
+    lw.b.emit(ir.Assert(ok, message, (*have, *want), span))
 
 
 def like(lw: Lowerer, v: Value, other: Value, check: Span | None = None) -> Value:
@@ -237,8 +245,10 @@ def require_room(lw: Lowerer, sizes: Sequence[Atom], span: Span) -> None:
         count = lw.b.scalar("mul", count, lw.b.convert(F64, d))
     fits = lw.b.scalar("lt", count, Const(F64, float(MOST_ELEMENTS)))
     if fits is not TRUE:
-        message = f"an array of {' times '.join(['{}'] * len(sizes))} elements exceeds the address space"
-        lw.b.emit(ir.Assert(fits, message, tuple(sizes), span))
+        shown = tuple(sizes[: MOST_SHOWN])
+        more = "" if len(shown) == len(sizes) else " times more"
+        message = f"an array of {' times '.join(['{}'] * len(shown))}{more} elements exceeds the address space"
+        lw.b.emit(ir.Assert(fits, message, shown, span))
 
 
 def require_product(lw: Lowerer, n: Atom, span: Span) -> None:
