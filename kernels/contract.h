@@ -11,8 +11,10 @@
  * Where an axis of C lies side by side in one factor and is none of the other's, it runs in vector lanes: a tile of rows
  * of the other factor and vectors of this axis stays in registers while the sum is made, with the places of its terms in
  * a table, as in Dukhan, "The Indirect Convolution Algorithm" (2019); where the other factor has one row (an image's
- * filter), some neighbouring rows of C, which read the same places, are such a tile.  Where a summed axis lies side by side in both,
- * lanes are partial sums of a tile of dot products.  Else the factors' elements are gathered, one sum at a time.
+ * filter), some neighbouring rows of C, which read the same places, are such a tile.  Where that axis fills no vector (small
+ * images of many channels), all axes of C that this factor alone has are packed to one, for some rows at a time.  Where a
+ * summed axis lies side by side in both, lanes are partial sums of a tile of dot products.  Else the factors' elements are
+ * gathered, one sum at a time.
  */
 #ifndef FUTAD_CONTRACT_H
 #define FUTAD_CONTRACT_H
@@ -25,6 +27,9 @@
 #define FUTAD_CONTRACT_BLOCK 24    /* vectors of an axis in a piece of work */
 #define FUTAD_CONTRACT_ROWS 32     /* rows in a piece of work */
 #define FUTAD_CONTRACT_WINDOW 4    /* columns that read the same places */
+#define FUTAD_CONTRACT_PACKED 256  /* terms that are packed at a time, */
+#define FUTAD_CONTRACT_WIDE 4      /* of so many vectors of columns, */
+#define FUTAD_CONTRACT_SHARED 64   /* for so many rows */
 #define FUTAD_CONTRACT_PARTS 4     /* pieces a thread, where there are as many */
 
 /* A vector that is in a register from here on: compilers would load it again for each use. */
@@ -71,16 +76,24 @@ static inline void futad_walk_next(struct futad_walk *w) {
 
 /* The axes by what they are of: `lanes` has the one in vector lanes. */
 struct futad_contract_plan {
-  int kind; /* 0: one sum at a time, 1: an axis of C in lanes, 2: a summed axis */
+  int kind; /* 0: one sum at a time, 1: an axis of C in lanes, 2: a summed axis, 3: all columns, packed */
   int64_t lanes;
   struct futad_walk rows, columns, sums; /* C's axes in A alone; C's others; those that are summed */
-  struct futad_walk both;                /* kind 2: C's axes in both factors */
+  struct futad_walk both;                /* kinds 2 and 3: C's axes in both factors */
 };
+
+/* Whether a summed axis of that size runs in the lanes of vectors of `vector` elements, rather than an axis of C with
+ * `lanes`: where it is much longer, as vectors are whole for both; and where that axis fills no vector, but this one does,
+ * unless there are so many rows that packing pays, or half of one if there is but one row. */
+static inline bool futad_contract_sums(int64_t size, int64_t lanes, int64_t vector, int64_t rows) {
+  if (lanes >= vector || size <= lanes) return lanes < size / 8;
+  return lanes < size / 8 || (rows < FUTAD_CONTRACT_ROWS && size >= (rows == 1 ? vector / 2 : vector));
+}
 
 /* How axes are walked, by factors that may be exchanged: returns whether they are. */
 static __attribute__((unused)) bool futad_contract_planned(struct futad_contract_plan *plan, int axes,
                                                            const int64_t *sizes, int outs, const int64_t *a,
-                                                           const int64_t *b, const int64_t *c) {
+                                                           const int64_t *b, const int64_t *c, int64_t vector) {
   int lane = -1;
   bool swap = false;
   plan->kind = 0;
@@ -89,19 +102,23 @@ static __attribute__((unused)) bool futad_contract_planned(struct futad_contract
     const bool first = a[k] == 1 && b[k] == 0, second = b[k] == 1 && a[k] == 0;
     if (c[k] == 1 && sizes[k] > 1 && (first || second)) lane = k, swap = first, plan->kind = 1;
   }
+  int64_t rows = 1; /* for an axis of C in lanes */
+  for (int k = 0; k < outs; k++) rows *= (swap ? a : b)[k] == 0 ? sizes[k] : 1;
   for (int k = outs; k < axes; k++)
-    if (a[k] == 1 && b[k] == 1 && sizes[k] > plan->lanes && (lane < 0 || sizes[lane] < sizes[k] / 8)) {
+    if (a[k] == 1 && b[k] == 1 && sizes[k] > plan->lanes &&
+        (lane < 0 || futad_contract_sums(sizes[k], sizes[lane], vector, rows))) {
       lane = k, swap = false, plan->kind = 2;
       break;
     }
   plan->rows = plan->columns = plan->sums = plan->both = (struct futad_walk){.count = 1};
+  if (plan->kind == 1 && sizes[lane] < vector && rows > 1) lane = -1, plan->kind = 3;
   if (lane >= 0) plan->lanes = sizes[lane];
   for (int k = 0; k < axes; k++) {
     const int64_t x = swap ? b[k] : a[k], y = swap ? a[k] : b[k];
     if (k == lane || sizes[k] == 1) continue;
     futad_walk_add(k >= outs                         ? &plan->sums
                    : plan->kind && y == 0            ? &plan->rows
-                   : plan->kind == 2 && x && y       ? &plan->both
+                   : plan->kind >= 2 && x && y       ? &plan->both
                                                      : &plan->columns,
                    sizes[k], x, y, k < outs ? c[k] : 0);
   }

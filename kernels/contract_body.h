@@ -194,6 +194,59 @@ static FUTAD_GEMM_ONCE void F(outers)(struct F(job) *job, int64_t from, int64_t 
   }
 }
 
+/* Pieces of work, each some columns, whose elements of B are put side by side, by some rows. */
+static FUTAD_GEMM_ONCE void F(packed)(struct F(job) *job, int64_t from, int64_t to, int64_t n, const int64_t *ka,
+                                      const int64_t *kb, bool add) {
+  enum { block = FUTAD_CONTRACT_WIDE * (FUTAD_GEMM_BYTES / sizeof(T)) };
+  _Alignas(FUTAD_GEMM_BYTES) T B[FUTAD_CONTRACT_PACKED * block], tile[MR * block];
+  int64_t kp[FUTAD_CONTRACT_PACKED], cb[block], cc[block];
+  struct futad_walk rows = job->plan.rows, columns = job->plan.columns, both = job->plan.both;
+  const int64_t blocks = (columns.count + block - 1) / block;
+  const int64_t groups = (rows.count + FUTAD_CONTRACT_SHARED - 1) / FUTAD_CONTRACT_SHARED;
+  for (int64_t unit = from; unit < to; unit++) {
+    const int64_t start = unit % blocks * block, group = unit / blocks % groups * FUTAD_CONTRACT_SHARED;
+    const int64_t wide = futad_gemm_least(columns.count - start, block), width = (wide + VL - 1) / VL * VL;
+    const int64_t left = futad_gemm_least(rows.count - group, FUTAD_CONTRACT_SHARED);
+    futad_walk_start(&both, unit / blocks / groups);
+    futad_walk_start(&rows, group);
+    futad_walk_start(&columns, start);
+    bool beside = true; /* columns of C */
+    for (int64_t j = 0; j < wide; j++, futad_walk_next(&columns)) {
+      cb[j] = columns.place[1], cc[j] = columns.place[2];
+      beside &= cc[j] == cc[0] + j;
+    }
+    for (int64_t p = 0; p < n; p++) {
+      const T *at = job->B + both.place[1] + kb[p];
+      kp[p] = p * width;
+      for (int64_t j = 0; j < wide; j++) B[p * width + j] = at[cb[j]];
+      for (int64_t j = wide; j < width; j++) B[p * width + j] = 0;
+    }
+    for (int64_t i = 0; i < left; i += MR) {
+      const int64_t high = futad_gemm_least(left - i, MR);
+      int64_t ra[MR], rc[MR], rt[MR];
+      for (int64_t r = 0; r < MR; r++) {
+        ra[r] = rows.place[0], rc[r] = rows.place[2], rt[r] = r * width;
+        if (r < high - 1) futad_walk_next(&rows);
+      }
+      if (i + MR < left) futad_walk_next(&rows);
+      for (int64_t j = 0, vectors; j < width; j += vectors * VL) {
+        vectors = width - j >= 2 * VL ? 2 : 1;
+        F(tile)((int)vectors, n, job->A + both.place[0], ra, ka, B + j, kp, (vectors - 1) * VL, tile + j, rt, high, false);
+      }
+      for (int64_t r = 0; r < high; r++) {
+        T *C = job->C + both.place[2] + rc[r];
+        const T *sums = tile + rt[r];
+        if (beside) {
+          C += cc[0];
+          for (int64_t j = 0; j < wide; j++) C[j] = add ? C[j] + sums[j] : sums[j];
+        } else {
+          for (int64_t j = 0; j < wide; j++) C[cc[j]] = add ? C[cc[j]] + sums[j] : sums[j];
+        }
+      }
+    }
+  }
+}
+
 /* What is left of a stretch, in lanes of which the others are zero. */
 static FUTAD_GEMM_ONCE void F(some)(const T *from, int64_t rest, T *restrict to) {
   for (int64_t l = 0; l < VL; l++) to[l] = l < rest ? from[l] : (T)0;
@@ -311,7 +364,9 @@ static void F(part)(void *of, int64_t part) {
   struct futad_walk sums = job->plan.sums;
   int64_t ka[FUTAD_CONTRACT_TERMS], kb[FUTAD_CONTRACT_TERMS];
   const int64_t stretch = dots && job->plan.lanes < FUTAD_CONTRACT_STRETCH ? job->plan.lanes : FUTAD_CONTRACT_STRETCH;
-  int64_t most = dots ? FUTAD_CONTRACT_STRETCH / stretch : FUTAD_CONTRACT_TERMS;
+  int64_t most = dots                ? FUTAD_CONTRACT_STRETCH / stretch
+                 : job->plan.kind == 3 ? FUTAD_CONTRACT_PACKED
+                                       : FUTAD_CONTRACT_TERMS;
   if (most > FUTAD_CONTRACT_TERMS) most = FUTAD_CONTRACT_TERMS;
   futad_walk_start(&sums, 0);
   for (int64_t k = 0, n; k < sums.count; k += n) {
@@ -322,6 +377,8 @@ static void F(part)(void *of, int64_t part) {
         F(dot_tiles)(job, from, to, n, start, futad_gemm_least(stretch, job->plan.lanes - start), ka, kb, k + start > 0);
     else if (job->plan.kind == 1)
       F(outers)(job, from, to, n, ka, kb, k > 0);
+    else if (job->plan.kind == 3)
+      F(packed)(job, from, to, n, ka, kb, k > 0);
     else
       F(gathered)(job, from, to, n, ka, kb, k > 0);
   }
@@ -345,13 +402,17 @@ static FUTAD_GEMM_ONCE void FUTAD_GEMM_NAME(futad_contract_, FUTAD_GEMM_S)(int a
     for (int64_t i = 0; i < w.count; i++, futad_walk_next(&w)) C[w.place[2]] = 0;
     return;
   }
-  if (futad_contract_planned(&job.plan, axes, sizes, outs, a, b, c)) job.A = B, job.B = A;
+  if (futad_contract_planned(&job.plan, axes, sizes, outs, a, b, c, VL)) job.A = B, job.B = A;
   const struct futad_contract_plan *plan = &job.plan;
   const int64_t block = FUTAD_CONTRACT_BLOCK * VL;
   job.units = plan->columns.count;
   if (plan->kind == 1)
     job.units *= ((plan->rows.count + FUTAD_CONTRACT_ROWS - 1) / FUTAD_CONTRACT_ROWS) *
                  ((plan->lanes + block - 1) / block);
+  else if (plan->kind == 3)
+    job.units = plan->both.count *
+                ((plan->rows.count + FUTAD_CONTRACT_SHARED - 1) / FUTAD_CONTRACT_SHARED) *
+                ((plan->columns.count + FUTAD_CONTRACT_WIDE * VL - 1) / (FUTAD_CONTRACT_WIDE * VL));
   else if (plan->kind == 2)
     job.units = plan->both.count * ((plan->rows.count + 3) / 4) * ((plan->columns.count + WIDE - 1) / WIDE);
 #ifdef FUTAD_POOL_H

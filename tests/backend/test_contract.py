@@ -111,3 +111,22 @@ def test_one_filter(library: ctypes.CDLL, dtype: type, lanes: int) -> None:
             several = [0, 0, 0, q, 1], [tall * wide, wide, 1, sign * wide, sign]
             check(library, dtype, [3, high, lanes, p, q], 3, *several, high)
             check(library, dtype, [3, high, lanes, p, q], 3, [7, *several[0][1:]], several[1], high)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("lanes", [2, 5, 7])
+def test_packed(library: ctypes.CDLL, dtype: type, lanes: int) -> None:
+    """Small images of many channels: columns of several axes, apart in the result or side by side, and of several
+    images; more terms than are packed at a time, more rows than share them, sums that lie side by side in both."""
+    p = q = 3
+    for rows, high, channels in itertools.product((2, 9, 70), (1, 4, 11), (1, 3, 31)):
+        wide, tall = lanes + q - 1, high + p - 1
+        sums = [channels, p, q]
+        by, of = [p * q, q, 1], [tall * wide, wide, 1]
+        check(library, dtype, [rows, high, lanes, *sums], 3, [channels * p * q, 0, 0, *by], [0, wide, 1, *of], rows)
+        check(library, dtype, [high, rows, lanes, *sums], 3, [wide, 0, 1, *of], [0, channels * p * q, 0, *by], rows)
+        if channels < 31:
+            image = channels * tall * wide
+            for filters in (0, 5):
+                several = [filters, channels * p * q, 0, 0, *by], [image, 0, wide, 1, *of]
+                check(library, dtype, [3, rows, high, lanes, *sums], 4, *several, rows)
