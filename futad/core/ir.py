@@ -11,7 +11,7 @@ bind sizes that later variables of the same pattern mention in their types (resu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
 
@@ -541,8 +541,7 @@ def map_bodies(program: Program, f: Callable[[Lambda], Lambda]) -> Program:
     funs: dict[str, Fun] = {}
     for name, fun in program.funs.items():
         body = f(fun.body)
-        same = body is fun.body
-        funs[name] = fun if same else Fun(fun.name, body, fun.num_sizes, fun.ret, fun.entry, fun.attrs, fun.span)
+        funs[name] = fun if body is fun.body else replace(fun, body=body)
     return program if all(funs[name] is fun for name, fun in program.funs.items()) else Program(funs, program.name)
 
 
@@ -550,12 +549,10 @@ def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:
     """The statement with its nested scopes rewritten; the same object if each is returned as it was."""
     if not s.exp.scoped:
         return s
-    old = s.exp.lambdas()
-    new = [f(lam) for lam in old]
-    if all(map(is_, old, new)):
+    new = [f(lam) for lam in s.exp.lambdas()]
+    if all(map(is_, s.exp.lambdas(), new)):
         return s
-    it = iter(new)
-    return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: next(it)), s.attrs)
+    return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: new.pop(0)), s.attrs)
 
 
 # --- renaming --------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from futad.imp.packed import packed
 from futad.imp.placement import ONE_PASS, in_step
 from futad.imp.rows import by_rows, done
 from futad.imp.sharing import DISJOINT
-from futad.imp.transpose import pack_by_rows, reads_rows
+from futad.imp.transpose import reads_rows
 from futad.imp.views import Acc, AccumulateInto, Joined, Mem, Value, View
 from futad.legality import Legality
 from futad.optimise.sequential import attributes
@@ -42,7 +42,7 @@ def screma(lo: Lowerer, stm: core.Stm, e: core.Screma, destinations: list[Destin
     nest = SoacLoop(lo, stm, destinations)
     asked = lo.nest(stm)
     lams = [e.mapper, *[f.lam for f in e.folds]] if asked is None or asked.allows("packed") else []
-    with packed(lo, lams, nest.width, asked), pack_by_rows(lo, e.mapper):
+    with packed(lo, lams, nest.width, asked):
         values = _lowered(nest, attributes(stm))
     done(nest)
     return values

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from futad.core import ir as core
 from futad.core.types import Var
@@ -14,14 +12,10 @@ from futad.imp.ir import ONE, Expr, Num, Ref, mul
 from futad.imp.views import Mem, Value, View
 from futad.legality import Legality
 
-if TYPE_CHECKING:
-    from futad.imp.lower import Lowerer
-
 LEGAL = Legality("transposed-copies", "copies between different layouts go by tiles, and small dimensions together")
 EVEN = LEGAL.condition("even distances", "two dimensions in one do not lie at even distances")
 TWO = LEGAL.condition("two dimensions", "the elements lie along one dimension in both")
 
-PACKED = 4096  # elements of an array of constant size that is turned round for a map
 SMALL = 256  # elements of an array of constant size that is copied one by one
 
 
@@ -84,11 +78,6 @@ ALL_ROWS = Transformation(
     "a matrix of whose rows a map copies each is turned round as a whole",
     worth="a matrix by columns is copied by tiles: 26 by 2400 of f64 in 20 us in place of 58",
 )
-BY_ROWS = Transformation(
-    "pack-by-rows",
-    "small arrays by columns, of which inner maps read rows, are transposed first",
-    worth="hand tracking, simple, on one thread: 5% less time",
-)
 
 
 def reads_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
@@ -106,45 +95,4 @@ def reads_rows(lam: core.Lambda, p: Var, v: Value) -> bool:
             case core.Loop() if p in stm.exp.inits:
                 ALL_ROWS.fired()
                 return True
-    return False
-
-
-@contextmanager
-def pack_by_rows(lo: Lowerer, lam: core.Lambda | None) -> Iterator[None]:
-    """Around the lowering of an outermost map: small arrays by columns from outside whose rows maps inside it go
-    through, such as the directions of derivatives, are turned round before, as each point reads them."""
-    permuted: list[tuple[Var, View, View]] = []
-    if lam is not None and lo.target.transposes and lo.nests == 0:
-        for v in lam.free():
-            x = lo.env.get(v)
-            if isinstance(x, View) and _small_by_columns(x) and _mapped(lam, v):
-                BY_ROWS.fired()
-                rows = lo.materialise(x, heap=True)
-                for root in rows.roots:
-                    root.pinned += 1
-                permuted.append((v, x, rows))
-        for v, _, rows in permuted:
-            lo.bind(v, rows)  # the copy is what the map's next iteration reads: as live as the variable
-    yield
-    for v, x, rows in permuted:
-        lo.unbind(v)
-        lo.env[v] = x
-        for root in rows.roots:
-            root.pinned -= 1
-
-
-def _small_by_columns(v: View) -> bool:
-    count = v.count()
-    if not isinstance(v.base, Mem) or not isinstance(count, Num) or count.value > PACKED:
-        return False
-    return v.rank > 1 and ONE in v.strides and v.strides[-1] != ONE and v.shape[-1] != ONE
-
-
-def _mapped(lam: core.Lambda, v: Var) -> bool:
-    """Whether a map in the scope goes through the rows of the array."""
-    for s in lam.stms:
-        if isinstance(s.exp, core.Mapping) and v in s.exp.arrays:
-            return True
-        if any(_mapped(inner, v) for inner in s.exp.lambdas()):
-            return True
     return False

@@ -23,7 +23,8 @@ from futad.legality import Legality
 LEGAL = Legality(
     "hand-on",
     "what an iteration computes of its result is not computed again by the next one",
-    worth="the gradient of leapfrog.fut, undone: three sines and cosines a step in place of six",
+    worth="the gradient of leapfrog.fut, undone, 20,000 steps of 16 springs 2.28 to 2.15 ms: three sines and cosines a "
+    "step in place of six; `futad.load` with `strategies.default().without(\"hand-on\")`",
 )
 SAME_OPERANDS = LEGAL.condition("same operands", "the next iteration computes it with another operand")
 FROM_OUTSIDE = LEGAL.condition("operands of all iterations", "an operand has another value in the next iteration")

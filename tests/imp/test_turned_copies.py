@@ -13,8 +13,8 @@ from futad.imp.lower import Lowerer
 from futad.imp.views import View
 from futad.target import MULTICORE, C
 
-# A small matrix by columns is turned round before the map, whose iterations all read it.  The inner map is its last use
-# in an iteration, and makes an array of the same shape row by row.
+# All iterations of a map read a small matrix by columns.  The inner map is its last use in an iteration, and makes an
+# array of the same shape row by row.
 TEXT = """
 fun main (m_1: [3][2]f64, xs_2: [4][2]f64) -> (r_3: [4]f64) = {
   let t_4: [2][3]f64 = rearrange(m_1, [1, 0])
@@ -48,8 +48,9 @@ def test_a_copy_that_each_iteration_reads_is_not_overwritten(carries):
 @pytest.mark.parametrize("copied_by", ["materialise", "copy"])
 def test_the_check_of_memory_asks_nobody_whether_the_copy_is_live(copied_by, target, monkeypatch):
     @contextmanager
-    def not_bound(lo, lam):
+    def not_bound(lo, lams, iterations, asked):
         """The copies are put in the variables' place, and no root knows that they are there."""
+        (lam,) = lams
         turned = {v: x for v in lam.free() if isinstance(x := lo.env[v], View) and x.rank == 2 and lo.nests == 0}
         for v, x in turned.items():
             if copied_by == "materialise":
@@ -63,7 +64,7 @@ def test_the_check_of_memory_asks_nobody_whether_the_copy_is_live(copied_by, tar
         yield
         lo.env.update(turned)
 
-    monkeypatch.setattr(soacs, "pack_by_rows", not_bound)
+    monkeypatch.setattr(soacs, "packed", not_bound)
     program = parse_program(TEXT)
     (got,) = CBackend(program, carries=frozenset()).run("main", [M, XS])
     assert (got != EXPECTED).any()
