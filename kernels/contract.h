@@ -77,7 +77,8 @@ struct futad_contract_plan {
   struct futad_walk both;                /* kind 2: C's axes in both factors */
 };
 
-/* How axes are walked, by factors that may be exchanged: returns whether they are. */
+/* How axes are walked, by factors that may be exchanged: returns whether they are.  A summed axis is in lanes if C's is
+ * much shorter, or so short that it leaves most lanes empty. */
 static __attribute__((unused)) bool futad_contract_planned(struct futad_contract_plan *plan, int axes,
                                                            const int64_t *sizes, int outs, const int64_t *a,
                                                            const int64_t *b, const int64_t *c) {
@@ -90,7 +91,8 @@ static __attribute__((unused)) bool futad_contract_planned(struct futad_contract
     if (c[k] == 1 && sizes[k] > 1 && (first || second)) lane = k, swap = first, plan->kind = 1;
   }
   for (int k = outs; k < axes; k++)
-    if (a[k] == 1 && b[k] == 1 && sizes[k] > plan->lanes && (lane < 0 || sizes[lane] < sizes[k] / 8)) {
+    if (a[k] == 1 && b[k] == 1 && sizes[k] > plan->lanes &&
+        (lane < 0 || sizes[lane] < sizes[k] / 8 || 2 * sizes[lane] * ((sizes[k] + 7) / 8) < sizes[k])) {
       lane = k, swap = false, plan->kind = 2;
       break;
     }
