@@ -115,9 +115,23 @@ def show_at(span: Span | None, what: str, text: str, line: str | None) -> str:
     out = f"{span}: {what}: {text}" if span else f"{what}: {text}"
     if span and line and not line.isspace():
         width = max(1, span.end_col - span.col) if span.end_line == span.line else 1
-        pad = "".join("\t" if c == "\t" else " " for c in line[: span.col - 1])
-        out += f"\n{line}\n{pad}{'^' * width}"
+        line, before = _around(line, span.col - 1)
+        pad = "".join("\t" if c == "\t" else " " for c in line[:before])
+        out += f"\n{line}\n{pad}{'^' * min(width, max(1, len(line) - before))}"
     return out
+
+
+LONGEST = 320  # characters of a line that are shown
+
+
+def _around(line: str, at: int) -> tuple[str, int]:
+    """What is shown of a line, and where the place in it is there."""
+    if len(line) <= LONGEST:
+        return line, at
+    start = max(0, at - LONGEST // 4)
+    shown = line[start : start + LONGEST]
+    head, tail = "..." if start else "", "..." if start + LONGEST < len(line) else ""
+    return head + shown + tail, at - start + len(head)
 
 
 @dataclass(slots=True)

@@ -108,6 +108,19 @@ static bool futad_failure(const struct futad_context *ctx) {
   return false;
 }
 
+/* Whether NumPy has arrays of that shape, which for one without elements counts as if no dimension were 0: results are
+ * refused where they are from Python (`empty_result` in futad/runtime/ffi.py). */
+static bool futad_has_shape(const struct futad_array *a) {
+  int64_t bytes = futad_prim_bytes[a->prim];
+  bool fits = true;
+  for (int i = 0; i < a->rank; i++)
+    if (a->shape[i] && __builtin_mul_overflow(bytes, a->shape[i], &bytes)) fits = false;
+  if (fits) return true;
+  char shape[FUTAD_VALUE_RANK * 24], *out = shape;
+  for (int i = 0; i < a->rank; i++) out += sprintf(out, "[%lld]", (long long)a->shape[i]);
+  return futad_error("error: a result of shape %s is needed, whose size exceeds the address space", shape);
+}
+
 /* Runs an entry on the leaves of its arguments; `results` gets new arrays (sizes that come along left out) and
  * `elapsed` the microseconds it took.  Arguments that are consumed are copied first. */
 static bool futad_run(struct futad_context *ctx, const struct futad_entry *e, const struct futad_array *leaves,
@@ -136,6 +149,7 @@ static bool futad_run(struct futad_context *ctx, const struct futad_entry *e, co
     struct futad_array *a = &results[n++];
     *a = (struct futad_array){.prim = e->shown[i], .rank = e->ranks[i]};
     for (int d = 0; d < a->rank; d++) a->shape[d] = raw[i].shape[d];
+    if (!(good = futad_has_shape(a))) break;
     size_t bytes = (size_t)futad_elements(a) * (size_t)futad_prim_bytes[a->prim];
     a->data = futad_must_alloc(bytes);
     if (bytes) memcpy(a->data, a->rank ? raw[i].data : (void *)&raw[i].data, bytes);

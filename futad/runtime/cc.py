@@ -147,6 +147,15 @@ def _split(variable: str, value: str) -> tuple[str, ...]:
         raise BackendError(f"{variable} is {value!r}: {e}") from None
 
 
+# What a process has no more of: that says nothing of the compiler.
+_OUT_OF = (errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM)
+
+
+def _not_started(command: Sequence[str], e: OSError) -> BackendError:
+    hint = INSTALL_HINT if e.errno not in _OUT_OF else None
+    return BackendError(f"cannot run the compiler {' '.join(command)}: {e}", hint=hint)
+
+
 def _version(command: Sequence[str]) -> str | None:
     if not command or shutil.which(command[0]) is None:
         return None
@@ -154,7 +163,11 @@ def _version(command: Sequence[str]) -> str | None:
         done = subprocess.run(
             [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60
         )
-    except (OSError, subprocess.SubprocessError):
+    except OSError as e:
+        if e.errno in _OUT_OF:
+            raise _not_started(command, e) from None
+        return None
+    except subprocess.SubprocessError:
         return None
     return done.stdout if done.returncode == 0 else None
 
@@ -494,9 +507,7 @@ def _run(compiler: Compiler, arguments: Sequence[str], work: Path) -> subprocess
     try:
         return run_compiler([*compiler.command, *arguments], work)
     except OSError as e:
-        raise BackendError(
-            f"cannot run the C compiler {' '.join(compiler.command)}: {e}", hint=INSTALL_HINT
-        ) from None
+        raise _not_started(compiler.command, e) from None
 
 
 def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:

@@ -96,6 +96,9 @@ class Value:
             raise InputError(f"an integer here does not fit {want}", self.place) from None
 
 
+MOST_RANK = 32  # of a value; where it is nested more deeply, brackets are missing
+
+
 class Reader:
     """Reads values one after another from the bytes of an input called `name` (a file, or `<stdin>`)."""
 
@@ -261,13 +264,15 @@ class Reader:
         found = self.data[pos : word.end() if word else pos + 1].decode("utf-8", "replace")
         return self.error(f"expected a value, found {found!r}", pos)
 
-    def _nested(self, tag: list[tuple[str, Prim | None]]) -> tuple[Any, tuple[int, ...]]:
+    def _nested(self, tag: list[tuple[str, Prim | None]], depth: int = 0) -> tuple[Any, tuple[int, ...]]:
         """A number or array, with its shape; `tag` records the literal kind of the first element."""
         m = self._token()
         if m.lastgroup == "string" or m.group("string"):
             return self._string(m, tag)
         if m.group() != "[":
             return self._scalar(m, tag), ()
+        if depth == MOST_RANK:
+            raise self.error(f"an array of more than {MOST_RANK} dimensions", m.start())
         rows: list[Any] = []
         shape: tuple[int, ...] | None = None
         self.skip()
@@ -278,7 +283,7 @@ class Reader:
                 self.pos += 1
                 self.skip()
             start = self.pos
-            row, row_shape = self._nested(tag)
+            row, row_shape = self._nested(tag, depth + 1)
             if shape is not None and row_shape != shape:
                 raise self.error("the rows of an array differ in shape", start)
             shape = row_shape

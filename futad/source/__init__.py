@@ -106,8 +106,13 @@ def _check(
         loader.locate(err)
         raise
     except RecursionError:
+        from futad.source.nesting import deepest
+
         hint = "name parts of it with 'let' or 'def'"
-        raise UnsupportedError("the program is nested too deeply", hint=hint, code="E0803") from None
+        where = deepest(loader.files.values())
+        error = UnsupportedError("the program is nested too deeply", where, hint=hint, code="E0803")
+        loader.locate(error)
+        raise error from None
 
 
 __all__ = [

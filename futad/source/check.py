@@ -18,6 +18,7 @@ from futad.source import hints, numeric
 from futad.source.causality import check_causality
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
+from futad.source.check_loops import Ranks
 from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
 from futad.source.lexer import qualified
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
@@ -100,6 +101,8 @@ class Checker(Unifier):
         self.later: list[Callable[[], None]] = []  # checks for the end of the definition
         self.warnings: dict[tuple[int, int, str], Lint] = {}
         self.loop_params: set[Binding] = set()
+        self.loops: list[tuple[Span, SType, Ranks]] = []  # those met, what they start from, and what was known of that
+        self.loop_ranks: dict[Span, Ranks] = {}  # found in an attempt before, see `check_loops.learn_ranks`
         # Whether names may be missing because what brings them into scope has an error.
         self.incomplete = False
         self.applying = 0  # how many applications of parametric modules we are in

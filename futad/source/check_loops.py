@@ -61,6 +61,49 @@ def _annotated(ck: Checker, p: A.Pat, t: SType) -> None:
             _annotated(ck, q, field)
 
 
+Ranks = int | dict[str, "Ranks"]  # how many dimensions an array has; of a tuple or record, its fields
+
+
+def _ranks(t: SType) -> Ranks:
+    t = resolve(t)
+    if type(t) is TRecord:
+        return {n: _ranks(f) for n, f in t.fields}
+    rank = 0
+    while type(t) is TArray:
+        rank, t = rank + 1, resolve(t.elem)
+    return rank
+
+
+def learn_ranks(ck: Checker) -> bool:
+    """After a definition with an error: whether values that loops start from have turned out to be arrays only after
+    their loops' parameters got types, which have sizes that change.  They are known from now on."""
+    learnt = False
+    for span, t, known in ck.loops:
+        ranks = _ranks(t)
+        if ranks != known and ranks != ck.loop_ranks.get(span):
+            ck.loop_ranks[span] = ranks
+            learnt = True
+    ck.loops.clear()
+    return learnt
+
+
+def _known(ck: Checker, t: SType, ranks: Ranks) -> None:
+    """Give a type the dimensions that an attempt before has found."""
+    t = resolve(t)
+    if isinstance(ranks, dict):
+        for n, f in t.fields if type(t) is TRecord else ():
+            _known(ck, f, ranks.get(n, 0))
+        return
+    while type(t) is TArray:
+        ranks, t = ranks - 1, resolve(t.elem)
+    if type(t) is TMeta and ranks > 0:
+        array: SType = ck.meta()
+        for _ in range(ranks):
+            array = TArray(ck.size_meta(), array)
+        with suppress(Mismatch):
+            ck.unify(t, array)
+
+
 def _freshen(ck: Checker, t: SType, out: list[tuple[SizeMeta, Size]], span: Span) -> SType:
     """`t` with unknown sizes in place of its own."""
     t = resolve(t)
@@ -125,6 +168,8 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
             named[b] = None
         e.size_bindings = tuple(named)
         _annotated(ck, e.pat, type_of(e.init))
+        _known(ck, type_of(e.init), ck.loop_ranks.get(e.span, 0))
+        ck.loops.append((e.span, type_of(e.init), _ranks(type_of(e.init))))
         fresh: list[tuple[SizeMeta, Size]] = []
         t = _freshen(ck, strip(type_of(e.init)), fresh, e.init.span)
         for m, init in fresh:

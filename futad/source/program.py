@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from futad.errors import FileError, ScopeError, SourceError, Span, TypeCheckError
@@ -11,6 +12,7 @@ from futad.source import modules
 from futad.source.check import Abandoned, Checker
 from futad.source.check_exps import applied
 from futad.source.check_funs import declare_ahead, fundef, holds_function
+from futad.source.check_loops import learn_ranks
 from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
 from futad.source.lints import DERIVATIVES, derivatives_of_integers, elsewhere, never_unrolled, shadows
@@ -22,6 +24,7 @@ from futad.source.unique import Consumption
 
 # More errors than this are not shown: after so many, most follow from others.
 MAX_ERRORS = 20
+ATTEMPTS = 9  # more loops inside each other, of which each tells what the next starts from, are not understood
 
 
 class ProgramChecker(Checker):
@@ -48,23 +51,15 @@ class ProgramChecker(Checker):
             try:
                 self.declare(d)
             except SourceError as err:
-                for again in self.parsed_again(decls, k):
-                    self.restore(exports, level)
-                    self.supposes = False
-                    try:
-                        self.declare(again)
-                        break
-                    except SourceError:
-                        pass
-                    finally:
-                        self.supposes = True
-                else:
+                if not self.declared_again(decls, k, exports, level):
                     self.report(err)
                     self.restore(exports, level)
                     self.fail(d)
+            self.loops.clear()
+            self.loop_ranks.clear()
 
     def restore(self, exports: modules.Module, level: int) -> None:
-        """The state after a declaration with an error."""
+        """The state before a declaration that has an error."""
         self.exports = exports
         self.level, self.on_postpone = level, None
         self.defining.clear()
@@ -72,14 +67,27 @@ class ProgramChecker(Checker):
         self.postponed.clear()
         self.forget()
 
-    def parsed_again(self, decls: list[Any], k: int) -> list[Any]:
-        """The declaration as it was, if it failed with something supposed (`check_loops.keeps_size`)."""
-        if not self.supposed or decls is not self.file.decls or decls[k].span.file != self.file.path:
-            return []
-        again = parse(self.file.text, self.file.path).decls[k]
-        if isinstance(again, A.FunDef):
-            again.entry = decls[k].entry
-        return [again]
+    def declared_again(self, decls: list[Any], k: int, exports: modules.Module, level: int) -> bool:
+        """Whether a declaration with an error has none if what loops start from is known to be arrays where the last
+        attempt found it too late (`check_loops.learn_ranks`), or if nothing is supposed (`check_loops.keeps_size`)."""
+        if decls is not self.file.decls or decls[k].span.file != self.file.path:
+            return False
+        try:
+            for _ in range(ATTEMPTS):
+                learnt = learn_ranks(self)
+                if not learnt and not (self.supposed and self.supposes):
+                    break
+                self.supposes, self.supposed = learnt, False
+                self.restore(exports, level)
+                again = parse(self.file.text, self.file.path).decls[k]
+                if isinstance(again, A.FunDef):
+                    again.entry = decls[k].entry
+                with suppress(SourceError):
+                    self.declare(again)
+                    return True
+            return False
+        finally:
+            self.supposes = True
 
     def report(self, err: SourceError) -> None:
         if err.code == "E0305" and err.hint is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,23 @@ def test_on_the_command_line(backend: str, tmp_path: Path, monkeypatch: pytest.M
         assert (done.code, done.out) == (1, "") and done.err.startswith("error: a") and "address space" in done.err
         done = run("run", "p.fut", "-e", "read", "-b", backend, stdin=f"{HALF} {HALF} empty([0]f64)")
         assert done.code == 1 and done.err.startswith("p.fut:3:") and "address space" in done.err
+
+
+@pytest.mark.slow
+@needs_cc
+def test_results_of_executables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfdbinary: Any) -> None:
+    """They are refused, and printed, where they are from Python."""
+    run = Runner(tmp_path, monkeypatch, capfdbinary)
+    run.file("p.fut", SOURCE)
+    assert run("c", "p.fut", "--executable", "-o", "p").code == 0
+    for entry, given in (
+        ("none", str(1 << 62)), ("none", str(1 << 60)), ("none", str((1 << 60) - 1)), ("none", "3"),
+        ("bare", f"{HALF} {HALF}"), ("bare", f"{HALF} {HALF >> 4}"), ("whole", f"0 {1 << 62} empty([0]f64)"),
+    ):  # fmt: skip
+        done = run("run", "p.fut", "-e", entry, "-b", "c", stdin=given)
+        own = subprocess.run([str(tmp_path / "p"), "-e", entry], input=given, capture_output=True, text=True)
+        assert (own.returncode, own.stdout, own.stderr) == (done.code, done.out, done.err)
+        assert (done.code == 1) is ("address space" in done.err) is (done.out == "")
 
 
 @needs_cc

@@ -56,3 +56,13 @@ entry annotated [n] (w: [n][]f64): [n]f64 =
   map (\v ->
     let (q, s) = loop (q: []f64, s: f64) = (v, 1) for i < 2 do (if i % 2 == 0 then q ++ [s] else q[1:], s + 1)
     in f64.sum q + s) w
+
+-- The loop's body is.
+-- ==
+-- entry: used_as_array
+-- input { [[1.0, 2.0], [3.0, 4.0]] } output { [2.0, 4.0] [6.0, 8.0] [12.0, 28.0] }
+entry used_as_array [n] (w: [n][]f64): ([n]f64, [n]f64, [n]f64) =
+  (map (\v -> f64.sum (loop q = v for _i < 1 do q[1:])) w,
+   map (\v -> let (q, s) = loop (q, s) = (v, 1) for i < 2 do (if i % 2 == 0 then q ++ [s] else q[1:], s + 1)
+              in f64.sum q + s) w,
+   map (\v -> f64.sum (loop q = v for _i < 2 do loop r = q for _j < 1 do r ++ r)) w)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import resource
 import shutil
 import signal
 import stat
@@ -139,6 +140,21 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with pytest.raises(BackendError, match="no C compiler was found") as e:
         cc.build_library(SOURCE % 1)
     assert "apt install gcc" in str(e.value)
+
+
+def test_a_process_without_more_files(own_cache: Path) -> None:
+    """That a compiler cannot be started then says nothing of the compiler."""
+    cc._find.cache_clear()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    spare = os.dup(0)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (spare, hard))
+        os.close(spare)
+        with pytest.raises(BackendError, match="cannot run the compiler .*Too many open files") as e:
+            cc.build_library(SOURCE % 1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert "install" not in str(e.value) and cc.compiler_available()
 
 
 def test_named_compiler_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -411,6 +411,8 @@ def test_text_values(text, prim, expected):
         ("[1, 2", "1:6", "found the end of the input"),
         ("[1 2]", "1:4", "expected ',' or ']'"),
         ("[1, [2]]", "1:5", "the rows of an array differ in shape"),
+        pytest.param("[" * 100_000, "1:33", "an array of more than 32 dimensions", id="brackets"),
+        pytest.param("[" * 50_000 + "1" + "]" * 50_000, "1:33", "more than 32 dimensions", id="a deep array"),
         ("\n  1x", "2:3", "expected a value, found '1x'"),
         ("[]", "1:1", "an empty array must be written with its type"),
         ("300u8", "1:1", "300 does not fit u8"),

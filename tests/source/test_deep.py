@@ -12,7 +12,7 @@ import pytest
 
 import futad
 from futad.deep import SELDOM, deep
-from futad.errors import Error
+from futad.errors import Error, UnsupportedError
 
 
 def total(terms: int) -> str:
@@ -51,6 +51,16 @@ NESTS = ["(" * 3000 + "x" + ")" * 3000, "(-" * 3000 + "x" + ")" * 3000, "f64.sin
 @pytest.mark.parametrize("text", NESTS, ids=["brackets", "signs", "calls"])
 def test_other_nests(text: str) -> None:
     assert futad.compile(f"entry main (x: f64): f64 = {text}", backend="interp").main(0.0) == 0
+
+
+@pytest.mark.slow
+def test_where_it_is_nested_too_deeply() -> None:
+    """The declaration is named, and a part of its line is shown."""
+    text = f"def id (x: f64) = x\nentry main (x: f64): f64 = {'(-' * 200_000}id x{')' * 200_000}"
+    with pytest.raises(UnsupportedError, match="nested too deeply") as e:
+        futad.compile(text, "deep.fut", backend="interp")
+    assert e.value.span is not None and (e.value.span.line, e.value.span.col) == (2, 1)
+    assert "deep.fut:2:1: error" in str(e.value) and len(str(e.value)) < 1000
 
 
 @pytest.mark.slow

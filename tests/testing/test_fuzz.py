@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -67,6 +68,19 @@ DERIVATIVES = [
     Task(t.number, "interp", "f64", t.programs, ("rev",) if i % 4 else ORDERS)
     for i, t in enumerate([*sample("interp", FAMILIES, 2), *sample("interp", ["source"], 14)])
 ]
+
+
+def test_files_of_programs() -> None:
+    """All programs of a file have budgets or none has, every name of it is defined once, and no program is lost."""
+    made = list(itertools.islice(fuzz.tasks(500002, FAMILIES, ["c"], False, (), 0), 24))
+    for task in made:
+        cases = task.cases()
+        assert len({budgets.drawn(kind, seed, False) is None for kind, seed in task.programs}) == 1
+        text = "".join(c.source(str(k)) for k, c in enumerate(cases))
+        names = re.findall(r"^(?:def|entry) (\w+)", text, re.MULTILINE)
+        assert len(names) == len(set(names)) and len(cases) == fuzz.BATCH
+    programs = [p for task in made for p in task.programs]
+    assert len(set(programs)) == len(programs) and {kind for kind, _ in programs} == set(FAMILIES)
 
 
 @pytest.mark.slow

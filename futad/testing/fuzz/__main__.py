@@ -13,6 +13,7 @@ from futad import checks
 from futad.errors import Error, UsageError
 from futad.runtime import cc
 from futad.testing.fuzz.batch import Task
+from futad.testing.fuzz.budgets import drawn
 from futad.testing.fuzz.cases import KINDS, MODES, SOURCE, kinds_named
 from futad.testing.fuzz.report import Report, append
 from futad.testing.fuzz.workers import Pool
@@ -28,23 +29,30 @@ def tasks(
     seed: int, kinds: Sequence[str], backends: Sequence[str], every: bool, modes: tuple[str, ...], shrink: float,
     budgeted: bool = False,
 ) -> Iterator[Task]:
-    """Files of programs without end: all kinds in turn, programs of a file from one kind of source text."""
+    """Files of programs without end: all kinds in turn, programs of a file from one kind of source text, and all or
+    none with budgets: loops that are run again have the whole file compiled otherwise."""
     rng = random.Random(f"tasks {seed}")
-    number = 0
-    iteration = 0
+    number = turn = iteration = 0
     mixed = [k for k in kinds if k != SOURCE for _ in range(OFTEN.get(k, 1))]
+    waiting: dict[tuple[bool, bool], list[tuple[str, int]]] = {}
     while True:
-        chosen: list[tuple[str, int]] = []
-        source = SOURCE in kinds and (not mixed or number % 8 == 7)
+        source = SOURCE in kinds and (not mixed or turn % 8 == 7)
+        turn += 1
         for _ in range(BATCH // 2 if source else BATCH):
             kind = SOURCE if source else mixed[iteration % len(mixed)]
             iteration += not source
-            chosen.append((kind, seed * 1_000_000 + rng.randrange(1_000_000)))
-        elem = "f32" if rng.random() < 0.08 else "f64"
-        drawn = backends if every else rng.choices(list(backends), [SHARES.get(b, 10) for b in backends])
-        for backend in drawn:
-            yield Task(number, backend, elem, tuple(chosen), modes, shrink, budgeted)
-        number += 1
+            one = (kind, seed * 1_000_000 + rng.randrange(1_000_000))
+            waiting.setdefault((source, drawn(*one, budgeted) is not None), []).append(one)
+        for (source, _), programs in waiting.items():
+            if len(programs) < (size := BATCH // 2 if source else BATCH):
+                continue
+            chosen = tuple(programs[:size])
+            del programs[:size]
+            elem = "f32" if rng.random() < 0.08 else "f64"
+            shares = [SHARES.get(b, 10) for b in backends]
+            for backend in backends if every else rng.choices(list(backends), shares):
+                yield Task(number, backend, elem, chosen, modes, shrink, budgeted)
+            number += 1
 
 
 def parser() -> argparse.ArgumentParser:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -76,9 +77,11 @@ class Case:
         return tuple(m for m in MODES if m in need)
 
     def source(self, tag: str) -> str:
-        """The definitions, and the entries of `modes` and `reference`, every name of them with `tag`."""
+        """The definitions, and the entries of `modes` and `reference`, which are called by their mode and `tag`."""
         entries = [entry(self.program, m, self.attribute) for m in MODES if m in (*self.modes, *self.reference)]
-        return (self.program.text + "".join(entries)).replace("@", tag)
+        text = "".join([self.program.text, *entries])
+        text = re.sub(r"^entry (\w+)@", rf"entry \g<1>{tag}", text, flags=re.MULTILINE)
+        return text.replace("@", f"_{tag}" if tag else "")  # a function f1 of one program is no f of the eleventh
 
     def text(self) -> str:
         """A program of this alone."""
@@ -114,10 +117,10 @@ _SHARES = {"value": 38, "fwd": 6, "rev": 22, "both": 11, "fwds": 4, "revs": 5, "
 
 
 def modes_of(rng: random.Random, elem: str) -> tuple[str, ...]:
-    """The derivative that is taken of a program, as many programs find more than many derivatives of one; of one in
-    fifty all."""
+    """The derivative that is taken of a program, as many programs find more than many derivatives of one; of one in two
+    hundred all."""
     allowed = {m: share for m, share in _SHARES.items() if elem == "f64" or m in FIRST}
-    if rng.random() < 0.02:
+    if rng.random() < 0.005:
         return tuple(allowed)
     return (rng.choices(list(allowed), list(allowed.values()))[0],)
 
