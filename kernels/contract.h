@@ -101,17 +101,25 @@ static __attribute__((unused)) bool futad_contract_planned(struct futad_contract
   for (int k = 0; k < outs; k++) {
     const bool first = a[k] == 1 && b[k] == 0, second = b[k] == 1 && a[k] == 0;
     if (c[k] == 1 && sizes[k] > 1 && (first || second)) lane = k, swap = first, plan->kind = 1;
+    if (c[k] == 1 && sizes[k] > 1 && lane < 0) swap = b[k] == 0; /* columns lie side by side in C */
   }
-  int64_t rows = 1; /* for an axis of C in lanes */
-  for (int k = 0; k < outs; k++) rows *= (swap ? a : b)[k] == 0 ? sizes[k] : 1;
-  for (int k = outs; k < axes; k++)
-    if (a[k] == 1 && b[k] == 1 && sizes[k] > plan->lanes &&
-        (lane < 0 || futad_contract_sums(sizes[k], sizes[lane], vector, rows))) {
+  int64_t rows = 1, columns = 1; /* axes of C in the first factor alone, and in the second */
+  for (int k = 0; k < outs; k++) {
+    if ((swap ? a : b)[k] == 0) rows *= sizes[k];
+    else if ((swap ? b : a)[k] == 0) columns *= sizes[k];
+  }
+  if (lane < 0 && rows > 1 && columns > 1) plan->kind = 3;
+  for (int k = outs; k < axes; k++) {
+    const int64_t lanes = lane >= 0 ? sizes[lane] : plan->kind == 3 ? 1 : 0;
+    if (a[k] == 1 && b[k] == 1 && sizes[k] > 1 &&
+        (!lanes || futad_contract_sums(sizes[k], lanes, vector, rows))) {
       lane = k, swap = false, plan->kind = 2;
       break;
     }
+  }
   plan->rows = plan->columns = plan->sums = plan->both = (struct futad_walk){.count = 1};
-  if (plan->kind == 1 && sizes[lane] < vector && rows > 1) lane = -1, plan->kind = 3;
+  if (plan->kind == 1 && sizes[lane] < vector && rows > 1) plan->kind = 3;
+  if (plan->kind == 3) lane = -1;
   if (lane >= 0) plan->lanes = sizes[lane];
   for (int k = 0; k < axes; k++) {
     const int64_t x = swap ? b[k] : a[k], y = swap ? a[k] : b[k];

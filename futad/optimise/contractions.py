@@ -319,13 +319,15 @@ def _open(at: Iterations, parts: Sequence[_Read | Table | None], within: list[Fo
 
 def _pays(left: _Read | Table, right: _Read | Table, outs: int) -> bool:
     """Whether places are sums of iterations that are left and that are summed over, and vector lanes have elements side
-    by side: the result's last dimension is in one factor alone, whose last dimension moves with it."""
+    by side: the result's last dimension is in one factor alone, whose last dimension moves with it.  Or both factors
+    have dimensions of the result for themselves: then those of one are put side by side for those of the other."""
     both = [left.forms, right.forms]
     summed = any(min(f.axes) < outs <= max(f.axes) for forms in both for f in forms if f.axes)
     if not summed and not any(isinstance(p, Table) and p.apart for p in (left, right)):
         return False
-    pairs = (both, both[::-1])
-    return any(x and x[-1].step(outs - 1) == 1 and not any(outs - 1 in f.axes for f in y) for x, y in pairs)
+    of = [{k for f in forms for k in f.axes if k < outs} for forms in both]
+    beside = any(x and x[-1].step(outs - 1) == 1 and outs - 1 not in y for x, y in zip(both, of[::-1], strict=True))
+    return beside or bool(of[0] - of[1] and of[1] - of[0])
 
 
 @dataclass(frozen=True, slots=True)
