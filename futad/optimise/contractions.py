@@ -26,7 +26,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.contraction import contraction
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.nest import Nest, nest_of
+from futad.core.nest import Nest, Reads, nest_of, whole
 from futad.core.operator import scalar_op
 from futad.core.types import (
     BOOL,
@@ -104,7 +104,7 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     for t in body.stms:
         if not _is_sum(t):
             continue
-        at = Iterations(counters, [e.width, *[m.width for m in nest.maps]], nest.reads())
+        at = Iterations(counters, [e.width, *[m.width for m in nest.maps]], _reads(nest, counters))
         for lam in nest.lams:
             at.enter(lam)
         terms = _terms(t, at)
@@ -119,6 +119,14 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     stms = tuple([t for t in body.stms if not (t.pat and t.pat[0] in sums)])
     leaf = Lambda((*body.params, *sums), stms, body.result)
     return [*b.stms, nest.around(s, leaf, s.pat, tuple(sums.values()))]
+
+
+def _reads(nest: Nest, counters: set[Var]) -> Reads:
+    """What the nest's parameters are parts of; what counts does not depend on where it does."""
+    out = nest.reads()
+    for level, (arrays, lam) in enumerate(zip([nest.arrays, *[m.arrays for m in nest.maps]], nest.lams, strict=True)):
+        out.update({p: whole(a).element(level) for a, p in zip(arrays, lam.params, strict=True) if a in counters})
+    return out
 
 
 # --- what is summed ----------------------------------------------------------------------------------------

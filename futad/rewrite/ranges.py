@@ -33,6 +33,7 @@ COFACTORS = LEGAL.condition("cofactors not negative", "a bound times a negative 
 DIVISOR = LEGAL.condition("divisor not negative", "a remainder by a negative number lies on the other side of zero")
 GREATER = LEGAL.condition("greater of two", "the lesser of two numbers is no bound of the greater")
 DIVIDEND = LEGAL.condition("dividend not negative", "a quotient of a negative number is greater than the number")
+MULTIPLE = LEGAL.condition("multiples of the divisor", "more than the quotient times the divisor is taken for the number")
 SLICE_STARTS = LEGAL.condition("slice from the start on", "a slice that starts before the array passes")
 SLICE_ENDS = LEGAL.condition("slice ends in the array", "a slice that ends after the array passes")
 
@@ -275,6 +276,12 @@ class Ranges:
         if depth == 0:
             return False
 
+        if type(e) is ir.Op and e.op in ("div", "quot") and type(e.args[1]) is Const and type(e.args[0]) is Var:
+            # Of a sum of as many terms at most as it is divided by.
+            p = self.poly(e.args[0])
+            few = sum(abs(c) if m else 0 for m, c in p.items()) <= e.args[1].value
+            if few and all(len(m) <= 1 for m in p) and abs(p.get((), 0)) < _BIG and self._tame(p, depth - 1):
+                return True
         if type(e) is ir.Op and e.op in ("min", "max", "select", "mod", "rem", "div", "quot"):
             some = {"mod": e.args[1:], "rem": e.args[1:], "div": e.args[:1], "quot": e.args[:1]}
             if all(self._tame_atom(a, depth - 1) for a in some.get(e.op, e.args[-2:])):
@@ -360,7 +367,23 @@ class Ranges:
                         for bound in bounds:
                             if self._prove(_substitute(p, v, bound), depth - 1, seen):
                                 return True
+                        less = self._multiple(p, v) if sign < 0 else None
+                        if less is not None and self._prove(less, depth - 1, seen):
+                            return True
         return False
+
+    def _multiple(self, p: Poly, v: Var) -> Poly | None:
+        """p with the dividend for the divisor times a quotient v, which is at most that (as all terms of v are negative,
+        p only gets smaller); None if v is none, or has terms that are no multiples of the divisor."""
+        e = self.defs.get(v)
+        if type(e) is not ir.Op or e.op not in ("div", "quot") or type(e.args[1]) is not Const or e.args[1].value < 2:
+            return None
+        by = e.args[1].value
+        if not MULTIPLE(all(c % by == 0 for m, c in p.items() if v in m)):
+            return None
+        if e.op == "quot" and not DIVIDEND(self.nonneg(e.args[0])):
+            return None
+        return _substitute({m: int(c / by) if v in m else c for m, c in p.items()}, v, self.poly(e.args[0]))
 
     def _cofactors(self, p: Poly, v: Var) -> bool:
         for m in p:
