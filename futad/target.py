@@ -43,7 +43,7 @@ class Target:
     grows: bool = False  # an array that a loop appends to stays where it is until its slot is full
     transposes: bool = False  # the emitter has `Transpose`
     packs: bool = False  # the emitter has `Pack`
-    moves: bool = False  # the emitter has `Move`
+    moves: bool = False  # the emitter has `Move` (`imp/moves.py`)
     stops: bool = False  # a call ends early if it is told to
     choices: Choices | None = None  # what a schedule asks of nests, and what becomes of them
     digit_bits: int = 11  # of a key that a sort takes in one pass: the counts stay in the nearest cache

@@ -28,6 +28,7 @@ from futad.imp.contraction import Contract
 from futad.imp.dispatch import STACK_LIMIT
 from futad.imp.ir import Expr, Num
 from futad.imp.loops.facts import LoopFacts
+from futad.imp.moves import Move
 from futad.imp.report import Reports
 from futad.imp.tasks import Fork, Own
 from futad.imp.walk import loads_in, parts, statements
@@ -64,7 +65,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Append] = self.append
         self.handlers[ir.Transpose] = self.transpose
         self.handlers[ir.Pack] = self.pack
-        self.handlers[ir.Move] = self.moving
+        self.handlers[Move] = self.moving
         self.handlers[Contract] = self.contract
         self.handlers[ir.Spare] = lambda s: self.line(f"futad_spare(&{s.slot}, &{s.spare}, {s.pointer});")
         self.handlers[ir.Trace] = self.trace
@@ -297,7 +298,7 @@ class CEmitter(Emitter):
         once = s in self.once and not isinstance(s.count, Num)
         return "futad_copy_once" if once else super().copying(s)
 
-    def moving(self, s: ir.Move) -> None:
+    def moving(self, s: Move) -> None:
         args = f"{self.address(s.target, s.offset)}, {self.address(s.source, s.source_offset)}"
         self.line(f"memmove({args}, (size_t)({self.expr(s.count)}) * sizeof({c_type(s.elem)}));")
 

@@ -16,6 +16,7 @@ from futad.imp.assemble import AS_IT_LIES, appended, assembled, joined, padded
 from futad.imp.dispatch import ASSERT, DIVISION, Destination, handles
 from futad.imp.indexing import if_inside, indexed
 from futad.imp.ir import ZERO, Expr, Num, add
+from futad.imp.moves import moved
 from futad.imp.placement import in_step
 from futad.imp.rows import matrix, put_off
 from futad.imp.sharing import DEAD, UNREAD
@@ -102,10 +103,7 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, destinations: list[Desti
     value = lo.value(e.value)
     if isinstance(value, View):
         if value.roots & target.roots and not value.same_place(target):
-            if lo.moves(target, value):
-                assert isinstance(target.base, Mem) and isinstance(value.base, Mem)
-                to, source = (target.base.pointer, target.offset), (value.base.pointer, value.offset)
-                lo.emit(ir.Move(*to, *source, target.count(), target.elem))
+            if moved(lo, target, value):
                 return [dst]
             value = lo.materialise(value)
         lo.copy(target, value)

@@ -253,18 +253,6 @@ class Copy(Stmt):
 
 
 @dataclass(slots=True, eq=False)
-class Move(Stmt):
-    """As `Copy`, of elements that may overlap those they go to."""
-
-    target: Written
-    offset: Expr
-    source: Read
-    source_offset: Expr
-    count: Expr
-    elem: Prim
-
-
-@dataclass(slots=True, eq=False)
 class Stream(Stmt):
     """Copy `count` adjacent elements to an array, past the caches.  After the last, `StreamEnd`."""
 

@@ -502,11 +502,6 @@ class Lowerer(Unchecked):
         if not (self.shares and self.nests == 0 and parallel.copy(self, dst, src)):
             self.copy_here(dst, src)
 
-    def moves(self, dst: View, src: View) -> bool:
-        """Whether one array is copied to another at once, however they overlap."""
-        dense = dst.dense and src.dense and isinstance(src.base, Mem)
-        return self.target.moves and dense and self.nests == 0
-
     def copy_here(self, dst: View, src: View) -> None:
         """Copy on one thread."""
         assert isinstance(dst.base, Mem)

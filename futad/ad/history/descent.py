@@ -44,7 +44,7 @@ def empty(b: Builder, step: Step, plan: Plan, n: Atom | None, sizes: Sizes | Non
         enough = b.op("or", plan.leaf.whole, enough)
         slots = b.op("max", b.op("min", slots, plan.leaf.blocks), ZERO, hint="states")
     _enough(b, step, plan, size, enough)
-    working = not plan.adjoints  # the states of a derivative around have the stack in them
+    working = plan.working and not plan.adjoints  # the states of a derivative around have the stack in them
     rows = b.op("add", slots, b.op("min", slots, ONE), hint="rows") if working else slots
     room = {t: b.op("mul", rows, most) for t, most in sizes.elements.items()} if sizes else {}
     return Room(layout, slots, fixed, size, working=working), layout.empty(b, rows, room)

@@ -177,7 +177,7 @@ def kept(
 
     if again is not None:
         step = Step([*which], stretches(again, ()).body, {})
-        plan = Plan(Budget(checkpoints=STATES - 1))
+        plan = Plan(Budget(checkpoints=STATES - 1), working=False)  # its copies are few
         states: Atom = number
         whole = ir.Stm(tuple(pat), stretches(loop, attrs))
         points.near = None if rounded is None else near(b, own, rounded, number, size)

@@ -50,6 +50,7 @@ class Plan:
     adjoints: int = 0
     place: Span | None = None
     leaf: Leaf | None = None
+    working: bool = True  # the stack may have a place for the state of the iteration that is reversed
 
 
 def while_(
