@@ -50,6 +50,7 @@ class MapLoop:
     that it `folds` into (pointers).  `name` makes names of variables; `elements`: where an iteration, by its variable,
     puts elements of results that have no rows (pointers and places).  `nest`: what a schedule asks of it.  `before`:
     the loops inside as they were.  `outermost`: whether there is no nest around it.  `sizes`: what is known of arrays.
+    `blocks`: of loops that were asked for it, what outer-loop vectorisation makes of them.
     """
 
     loop: ir.For
@@ -61,6 +62,7 @@ class MapLoop:
     before: Before = field(default_factory=dict)
     outermost: bool = True
     sizes: Sizes = NO_SIZES
+    blocks: dict[ir.For, ir.Blocks | None] = field(default_factory=dict)
 
     def asked(self, name: str) -> tuple[int, ...] | None:
         """The numbers with which a transformation is asked for; None if it is not."""
@@ -304,8 +306,10 @@ def _reduction_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _outer_vectorise(m: MapLoop, then: Then) -> list[Stmt] | None:
-    asked = m.asked("outer-loop-vectorisation") is not None
-    made = outer_vectorised(m.loop, accumulations(m.loop.body), m.folds, asked, sizes=m.sizes)
+    if m.nest is not None or m.loop not in m.blocks:
+        asked = m.asked("outer-loop-vectorisation") is not None
+        m.blocks[m.loop] = outer_vectorised(m.loop, accumulations(m.loop.body), m.folds, asked, sizes=m.sizes)
+    made = m.blocks[m.loop]
     return None if made is None else [made]
 
 
