@@ -23,6 +23,7 @@ STEPS = {
     "linear": (f"{AT} in u[i, j] + 0.2 * ({AROUND})", False),  # nothing is needed
     "state needed, too": (f"{AT} in u[i, j] * u[i, j] + 0.2 * k[i, j] * ({AROUND})", False),
     "two elements": ("k[i, j] * (u[i, j] + u[(i + 1) % n, j])", False),
+    "more numbers": ("f64.sum (map2 (\\v x -> v * (x + u[0, 0] - u[n - 1, 0])) k[i] u[i])", False),
 }
 
 

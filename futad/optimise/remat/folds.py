@@ -128,7 +128,7 @@ def _fits(pair: Sweeps, policy: Policy, made: _Fold, cost: int) -> bool:
     pairs = zip(pair.f.body.params[1:], pair.first.pat, strict=True)
     carried = [p.type for p, v in pairs if v not in pair.back.saved]
     there = [*pair.rows, *[row_type(now.type) for _, now, _, _ in pair.kept], t]
-    return pair.outside(t) and policy.saves(cost, _arrays_like(t, there), _arrays_like(t, carried))
+    return pair.outside(t) and policy.saves(cost, arrays_like(t, there), arrays_like(t, carried))
 
 
 def _saved(pair: Sweeps, made: _Fold) -> Var:
@@ -164,7 +164,7 @@ def _read_folds(pair: Sweeps, at: int, s: Stm, known: dict[Var, Var]) -> None:
     pair.stms[1][at] = [*reads, new]
 
 
-def _arrays_like(t: ArrayType, types: Sequence[Type]) -> int:
+def arrays_like(t: ArrayType, types: Sequence[Type]) -> int:
     """How many arrays of the sizes of `t` these are, whatever their sizes that are known."""
     sizes = t.unknown_sizes
     return sum(x.known_size for x in types if isinstance(x, ArrayType) and x.unknown_sizes == sizes)
@@ -194,4 +194,4 @@ def _needed(lam: Lambda, taken: Container[Var]) -> set[Atom]:
     return live
 
 
-__all__ = ["folds"]
+__all__ = ["arrays_like", "folds"]

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
-from futad.core.types import Atom, Prim, Var, array_of, row_type
+from futad.core.types import ArrayType, Atom, Prim, Var, array_of, row_type
 from futad.legality import Legality
+from futad.optimise.remat.folds import arrays_like
 from futad.optimise.remat.legal import SAME_BITS
 from futad.optimise.remat.policy import Policy
 from futad.optimise.remat.sweeps import Sweeps
@@ -78,13 +79,21 @@ def neighbours(pair: Sweeps, policy: Policy) -> bool:
         return False
     if not SAME_BITS(not any(pair.compared.origins_differ(v) for v in read)):
         return False
-    return _save(pair, read)
+    return _save(pair, read, gone)
 
 
-def _save(pair: Sweeps, read: dict[Var, tuple[_Scalar, _Scalar]]) -> bool:
-    """Let the forward sweep save scalars, and the return sweep read them, unless their sizes are an iteration's own."""
-    types = {there.var: _widths(pair.f.body.stms[there.at], there.var) for there, _ in read.values()}
-    if any(sizes is None or not pair.outside(array_of(v.type, *sizes)) for v, sizes in types.items()):
+def _save(pair: Sweeps, read: dict[Var, tuple[_Scalar, _Scalar]], gone: Set[Var]) -> bool:
+    """Let the forward sweep save scalars, and the return sweep read them, unless they take more memory than what is
+    gone, or their sizes are an iteration's own."""
+    types: dict[Var, ArrayType] = {}
+    for there, _ in read.values():
+        sizes = _widths(pair.f.body.stms[there.at], there.var)
+        t = None if sizes is None else array_of(there.var.type, *sizes)
+        if not isinstance(t, ArrayType) or not pair.outside(t):
+            return False
+        types[there.var] = t
+    rows = [row_type(v.type) for v in gone]
+    if any(arrays_like(t, [*types.values()]) > arrays_like(t, rows) for t in types.values()):
         return False
     final: dict[Var, Var] = {}
     for v, (there, here) in read.items():
