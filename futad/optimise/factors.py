@@ -357,6 +357,28 @@ class _Levels:
 # --- updates in the order of their places ---------------------------------------------------------------------
 
 
+def out_of_order(s: Stm, iotas: set[Var]) -> bool:
+    """Whether there is an update in the statement whose place is of two levels or more that are not the outermost."""
+
+    def inside(lam: Lambda, levels: dict[Atom, int], depth: int, known: set[Var]) -> bool:
+        known = known | {t.pat[0] for t in lam.stms if counts(t.exp)}
+        for t in lam.stms:
+            e = t.exp
+            if isinstance(e, ir.UpdateAcc) and depth > 2:
+                place = [levels[i] for i in e.index if i in levels]
+                if len(place) > 1 and place != list(range(len(place))):
+                    return True
+            if isinstance(e, ir.Map):
+                more: dict[Atom, int] = {p: depth for a, p in zip(e.arrays, e.lam.params, strict=True) if a in known}
+                if inside(e.lam, levels | more, depth + 1, known):
+                    return True
+            elif e.scoped and any(inside(inner, levels, depth, known) for inner in e.lambdas()):
+                return True
+        return False
+
+    return inside(Lambda((), (s,), ()), {}, 0, iotas)
+
+
 def in_order(s: Stm, u: Update, iotas: set[Var]) -> list[Stm] | None:
     """The nest of an update with its levels in the order of the place, those that are summed over last; None if they
     are in this order, or if the place is none of iteration numbers.
@@ -415,4 +437,4 @@ def _level(
     return Stm(pat, ir.Map(u.widths[k], tuple(inputs.values()), lam), s.attrs if not at else ())
 
 
-__all__ = ["in_order", "prepared"]
+__all__ = ["in_order", "out_of_order", "prepared"]

@@ -40,7 +40,7 @@ from futad.legality import Legality
 from futad.optimise.batched_tangents import interchanged
 from futad.optimise.distribution import binders, by_accumulator, map_over, split, threads
 from futad.optimise.factors import LEGAL as FACTORS
-from futad.optimise.factors import in_order, prepared
+from futad.optimise.factors import in_order, out_of_order, prepared
 from futad.optimise.products import MatVec, Outer, as_matvec, as_outer, as_update, dots, matvec
 from futad.optimise.subst import Subst
 from futad.optimise.sums_of_updates import emptied, sums_of_updates
@@ -118,7 +118,7 @@ class Products:
         before the statement."""
         plain, self.made, self.reorders = self.made, before, True
         stms = prepared(s, self.iotas)
-        if stms == [s] and not any(isinstance(t.exp, ir.UpdateAcc) for t in ir.statements((s,))):
+        if len(stms) == 1 and stms[0] is s and not out_of_order(s, self.iotas):
             self.made, self.reorders = plain, False
             return None
         self.note(stms)
