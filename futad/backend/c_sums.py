@@ -8,6 +8,9 @@ GCC asked for the same by `omp simd reduction` keeps the lanes in memory, adds t
 no whole vector is left for one by one: for rows of some ten elements that takes longer than the rest.  Here the last
 vector ends where the loop does, and the lanes that it has in common with the one before are left out of the sum.  A sum
 alone is of several vectors, so that none waits for its last addition.
+
+What the loop adds to a row beside its sums (the adjoint of a row, beside that of what the row is divided by) is added
+in the same vectors.  The last one is then computed first, and stored last: it would wait for what others have stored.
 """
 
 from __future__ import annotations
@@ -28,16 +31,17 @@ if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
 
 LEGAL = Legality("sums-in-vectors", "an inner loop that sums runs in vectors, of which the last overlaps another")
-BESIDE = LEGAL.condition("side by side", "a vector is read where elements do not lie side by side")
+BESIDE = LEGAL.condition("side by side", "a vector is read or added to where elements do not lie side by side")
+ONE_ROW = LEGAL.condition("one row", "the last vector is stored in one of two rows, or has read what others add to")
 
 VECTORS = 4  # registers that sum at the same time
 LONGEST = 12  # statements a sum of a body, which is there several times
 
 
 def possible(loop: ir.For) -> bool:
-    """Whether the loop only sums what it computes by arithmetic in f64, or in f32.  (Loops whose length is known are as
-    well unrolled by the C compiler.)"""
-    if not loop.independent or not loop.partials or loop.step != 1 or len(loop.body) > LONGEST * len(loop.partials):
+    """Whether the loop only sums what it computes by arithmetic in f64, or in f32, and adds to one row at most.  (Loops
+    whose length is known are as well unrolled by the C compiler.)"""
+    if not loop.independent or not loop.partials or loop.step != 1 or len(loop.body) > LONGEST * added(loop):
         return False
     if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
         return False
@@ -45,6 +49,7 @@ def possible(loop: ir.For) -> bool:
     if t not in (F64, F32) or any(p.op != "add" or p.type is not t for p in loop.partials):
         return False
     sums, facts = {p.name for p in loop.partials}, LoopFacts(loop.var, loop.body)
+    stores = _added_to(loop)
     for s in loop.body:
         match s:
             case ir.Decl(_, kind, init, mutable=False) if init is not None:
@@ -52,10 +57,24 @@ def possible(loop: ir.For) -> bool:
                     return False
             case ir.Accumulate(name, "add", value) if name in sums and simple(value, t):
                 pass
+            case ir.Store(pointer, index, value, "add") if simple(value, t):
+                place = facts.place(index)
+                read = any(x.pointer == pointer for r in loop.body for x in loads_in(r))
+                if not (BESIDE(place is not None and place.scale == 1) and ONE_ROW(stores == [s] and not read)):
+                    return False
             case _:
                 return False
     moves = [place.scale if (place := facts.place(x.index)) else None for s in loop.body for x in loads_in(s)]
     return 1 in moves and BESIDE(all(m in (0, 1) for m in moves))
+
+
+def added(loop: ir.For) -> int:
+    """How many sums the loop adds to, and rows."""
+    return len(loop.partials) + len(_added_to(loop))
+
+
+def _added_to(loop: ir.For) -> list[ir.Store]:
+    return [s for s in loop.body if isinstance(s, ir.Store)]
 
 
 def simple(e: Expr, t: Prim) -> bool:
@@ -70,11 +89,18 @@ def emit(em: CEmitter, loop: ir.For) -> None:
     LEGAL.fired()
     t, i, start, bound = loop.partials[0].type, loop.var, em.expr(loop.start), em.expr(loop.bound)
     lanes, at, names = f"(FUTAD_VECTOR / {t.bits // 8})", f"at_{i}", [p.name for p in loop.partials]
-    vectors = max(1, VECTORS // len(names))
+    vectors = max(1, VECTORS // added(loop))
     opening(em, "{")
     em.line(f"int64_t {at} = {start};")
     opening(em, f"if ({bound} - {at} >= {lanes}) {{")
     em.line(f"futad_wide_{t.name} {', '.join(f'{n}_w{u} = {{0}}' for n in names for u in range(vectors))};")
+    stores, last = _added_to(loop), f"last_{i}"
+    if stores:
+        em.line(f"const int64_t over_{i} = ({bound} - {at}) % {lanes};")
+        em.line(f"futad_wide_{t.name} {last}, *to_{last};")
+        opening(em, f"if (over_{i}) {{")
+        _body(em, loop, t, f"{bound} - {lanes}", vectors - 1, f"{lanes} - over_{i}", last)
+        closing(em)
     if vectors > 1:
         opening(em, f"for (; {at} <= {bound} - {vectors} * {lanes}; {at} += {vectors} * {lanes}) {{")
         for u in range(vectors):
@@ -83,10 +109,13 @@ def emit(em: CEmitter, loop: ir.For) -> None:
     opening(em, f"for (; {at} <= {bound} - {lanes}; {at} += {lanes}) {{")
     _body(em, loop, t, at, 0)
     closing(em)
-    opening(em, f"if ({at} < {bound}) {{")
-    _body(em, loop, t, f"{bound} - {lanes}", vectors - 1, f"{lanes} - ({bound} - {at})")
+    if stores:
+        em.line(f"if (over_{i}) *to_{last} = {last};")
+    else:
+        opening(em, f"if ({at} < {bound}) {{")
+        _body(em, loop, t, f"{bound} - {lanes}", vectors - 1, f"{lanes} - ({bound} - {at})")
+        closing(em)
     em.line(f"{at} = {bound};")
-    closing(em)
     for n in names:
         em.line(f"{n} += futad_total_{t.name}({' + '.join(f'{n}_w{u}' for u in range(vectors))});")
     closing(em)
@@ -114,8 +143,9 @@ def closing(em: CEmitter) -> None:
     em.line("}")
 
 
-def _body(em: CEmitter, loop: ir.For, t: Prim, place: str, vector: int, first: str = "") -> None:
-    """A vector of iterations from `place` on, of which those before the `first` are not for the sum."""
+def _body(em: CEmitter, loop: ir.For, t: Prim, place: str, vector: int, first: str = "", last: str = "") -> None:
+    """A vector of iterations from `place` on, of which those before the `first` are not for the sum.  `last`: what is
+    to be stored later."""
     facts, wide = LoopFacts(loop.var, loop.body), set[str]()
     opening(em, "{")
     em.line(f"const int64_t {loop.var} = {place};")
@@ -123,11 +153,19 @@ def _body(em: CEmitter, loop: ir.For, t: Prim, place: str, vector: int, first: s
         if isinstance(s, ir.Decl):
             vector_decl(em, s, facts, wide, f"futad_wide_{t.name}")
         else:
-            assert isinstance(s, ir.Accumulate)
+            assert isinstance(s, ir.Accumulate | ir.Store)
             value, _ = vector_text(em, s.value, facts, wide, f"futad_wide_{t.name}")
-            if first:
-                value = f"futad_from_{t.name}((futad_wide_{t.name}){{0}} + {value}, {first})"
-            em.line(f"{s.name}_w{vector} += {value};")
+            to = f"(futad_wide_{t.name} *)({s.pointer} + ({em.expr(s.index)}))" if isinstance(s, ir.Store) else ""
+            if to and last:
+                em.line(f"to_{last} = {to};")
+                em.line(f"{last} = *to_{last} + {value};")
+            elif isinstance(s, ir.Store):
+                em.line(f"*{to} += {value};")
+            else:
+                assert isinstance(s, ir.Accumulate)
+                if first:
+                    value = f"futad_from_{t.name}((futad_wide_{t.name}){{0}} + {value}, {first})"
+                em.line(f"{s.name}_w{vector} += {value};")
     closing(em)
 
 

@@ -26,6 +26,12 @@ entry part [d] (x: [d]f64) (k: i64): f64 = f64.sum (map2 (*) x[k:] x[:d - k])
 entry steps [n][d] (a: [n][d]f64) (w: [d]f64): [d]f64 =
   loop w for _i < 3 do map (/ 10) (map2 (+) w (vjp (\\w -> f64.sum (map (** 2) (row_sums a w 0.1))) w 1))
 """
+SCALED = """
+def mix [k][d] (m: [k][d]f64) (s: [k]f64) (p: [d]f64): f64 =
+  f64.log (1 + f64.sum (map2 (\\m s -> 1 / (1 + f64.sum (map2 (\\a b -> ((a - b) / s) ** 2) p m))) m s))
+entry scaled [n][k][d] (m: [k][d]f64) (s: [k]f64) (x: [n][d]f64): ([k][d]f64, [k]f64) =
+  vjp (\\(m, s) -> f64.sum (map (mix m s) x)) (m, s) 1
+"""
 LENGTHS = (0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 50, 67)
 
 
@@ -52,6 +58,20 @@ def test_every_length(core: Any, backend: CBackend, d: int) -> None:
         assert agree(core, backend, "steps", [n, d, a, w], 2e-13)
     assert agree(core, backend, "two", [d, a[0], w], 2e-13)
     assert agree(core, backend, "part", [d, w, min(2, d)], 2e-13)
+
+
+def test_rows_added_to_beside_a_sum() -> None:
+    core = compile_program(compile_text(SCALED, "scaled.fut"))
+    backend = c_backend(core)
+    assert "*to_last_" in backend.source
+    for d in LENGTHS:
+        r = np.random.default_rng(d)
+        for n, k in ((1, 1), (3, 5)):
+            m, s, x = r.normal(size=(k, d)), 1 + r.random(k), r.normal(size=(n, d))
+            assert agree(core, backend, "scaled", [k, d, n, m, s, x], 2e-13)
+            if d:
+                x[0, r.integers(d)] = np.nan
+                assert agree(core, backend, "scaled", [k, d, n, m, s, x], 2e-13)
 
 
 @pytest.mark.parametrize("value", (np.nan, np.inf, -np.inf))
