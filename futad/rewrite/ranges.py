@@ -33,7 +33,7 @@ COFACTORS = LEGAL.condition("cofactors not negative", "a bound times a negative 
 DIVISOR = LEGAL.condition("divisor not negative", "a remainder by a negative number lies on the other side of zero")
 GREATER = LEGAL.condition("greater of two", "the lesser of two numbers is no bound of the greater")
 DIVIDEND = LEGAL.condition("dividend not negative", "a quotient of a negative number is greater than the number")
-MULTIPLE = LEGAL.condition("multiples of the divisor", "more than the quotient times the divisor is taken for the number")
+MULTIPLE = LEGAL.condition("multiples of the divisor", "more than quotient times divisor is taken for the number")
 SLICE_STARTS = LEGAL.condition("slice from the start on", "a slice that starts before the array passes")
 SLICE_ENDS = LEGAL.condition("slice ends in the array", "a slice that ends after the array passes")
 
@@ -373,8 +373,8 @@ class Ranges:
         return False
 
     def _multiple(self, p: Poly, v: Var) -> Poly | None:
-        """p with the dividend for the divisor times a quotient v, which is at most that (as all terms of v are negative,
-        p only gets smaller); None if v is none, or has terms that are no multiples of the divisor."""
+        """p with the dividend for the divisor times a quotient v, which is at most that: as all terms of v are negative,
+        p only gets smaller.  None if v is no quotient, or has terms that are no multiples of the divisor."""
         e = self.defs.get(v)
         if type(e) is not ir.Op or e.op not in ("div", "quot") or type(e.args[1]) is not Const or e.args[1].value < 2:
             return None

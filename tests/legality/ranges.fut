@@ -62,3 +62,8 @@ entry narrow_sum (start: i64) : i64 =
   loop s = start for i < 3i32 do
     let j = i64.i32 (i + 2147483647)
     in if j < 0 then s + 1 else s + 10
+
+-- ==
+-- entry: multiple
+-- input { [1.0, 2.0, 3.0, 4.0, 5.0, 6.0] }
+entry multiple [n] (xs: [n]f64) : []f64 = map (\i -> xs[3 * i]) (iota (n / 2))

@@ -207,3 +207,16 @@ def test_checks_that_are_not_needed_are_not_made() -> None:
     ]
     for text in texts:
         assert "assert(" not in str(common(compile_text(text), C)), text
+
+
+def test_places_at_strides_are_in_range() -> None:
+    """A quotient times its divisor is at most the number, a quotient times more is not."""
+    from futad.source import compile_text
+
+    pairs = "entry f [n] (xs: [n]f64) = map (\\i -> xs[2 * i] * xs[2 * i + 1]) (iota (n / 2))"
+    windows = (
+        "entry f [n] (xs: [n]f64) = map (\\i -> f64.sum (map (\\p -> xs[2 * i + p]) (0..<3))) (iota ((n - 3) / 2 + 1))"
+    )
+    thirds = "entry f [n] (xs: [n]f64) = map (\\i -> xs[3 * i]) (iota (n / 2))"
+    checks = [str(common(compile_text(text), C)).count(']@"') for text in (pairs, windows, thirds)]
+    assert checks[:2] == [0, 0] and checks[2] > 0
