@@ -138,6 +138,22 @@ class Nest:
                 leaf = Lambda((*above.params, *inside[k]), (*above.stms[:-1], made), out)
         return made
 
+    def threaded(self, stm: Stm, leaf: Lambda, more: Sequence[Var]) -> Stm:
+        """The maps, of which `stm` is the first, with another innermost lambda, whose last parameters are elements of
+        `more` arrays; all else stays where it is."""
+        inside = [tuple(more)]
+        for _ in self.inner:
+            inside.append(tuple([Var(v.name, row_type(v.type)) for v in inside[-1]]))
+        made = stm
+        for k, s in reversed(list(enumerate([stm, *self.inner]))):
+            assert isinstance(s.exp, ir.Map)
+            made = Stm(s.pat, ir.Map(s.exp.width, (*s.exp.arrays, *inside[k]), leaf), s.attrs)
+            if k:
+                above = self.lams[k - 1]
+                stms = tuple([made if t is s else t for t in above.stms])
+                leaf = Lambda((*above.params, *inside[k]), stms, above.result)
+        return made
+
     def path(self, k: int) -> list[Var] | None:
         """The parameters, outermost first, that run over the outermost map's array k, as deep as maps take it; None if
         anything else in the nest but the last of them's lambda uses one."""

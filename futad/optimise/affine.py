@@ -120,7 +120,7 @@ class Iterations:
             return self.form(e.atom)
         if not isinstance(e, ir.Op):
             return None
-        return self._operation(e) or (Form(rest=((self._outside(a), 1),)) if self._steady(a) else None)
+        return self._operation(e) or (Form(rest=((self.before(a), 1),)) if self.steady(a) else None)
 
     def _operation(self, e: ir.Op) -> Form | None:
         if e.op not in ("add", "sub", "mul", "neg"):
@@ -136,18 +136,18 @@ class Iterations:
             return _product(x, y) or _product(y, x)
         return total(x, y, 1 if e.op == "add" else -1)
 
-    def _steady(self, a: Atom) -> bool:
+    def steady(self, a: Atom) -> bool:
         """Whether a scalar is computed of what comes from outside of the nest, and cannot fail."""
         if isinstance(a, Const) or a not in self.bound:
             return True
         e = self.made[a].exp if a in self.made and a not in self.reads else None
-        return isinstance(e, ir.Op) and not may_fail(e) and all(map(self._steady, e.args))
+        return isinstance(e, ir.Op) and not may_fail(e) and all(map(self.steady, e.args))
 
-    def _outside(self, a: Var) -> Var:
+    def before(self, a: Var) -> Var:
         """Such a scalar before the nest."""
         if a not in self.copied:
             e = self.made[a].exp
-            there = {x: self._outside(x) for x in e.operands() if isinstance(x, Var) and x in self.bound}
+            there = {x: self.before(x) for x in e.operands() if isinstance(x, Var) and x in self.bound}
             new = e.rebuild(lambda x: there.get(x, x) if isinstance(x, Var) else x, lambda lam: lam)
             self.copied[a] = Var(a.name, a.type, a.at)
             self.outside.append(ir.Stm((self.copied[a],), new))

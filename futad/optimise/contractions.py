@@ -13,12 +13,13 @@ is left are sums of products, whose derivatives are such sums, too (`ad/rules/co
 without a check and a choice need no table.
 
 It is done where one factor's places are sums of an iteration that is left and one that is summed over: others are the
-matrix products of `matmul.py`, or folds.
+matrix products of `matmul.py`, or folds.  Other statements of the nest, as sums over rows of what is made of each
+element, stay where they are, and read the sums; assertions that are the same for all iterations are made before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -35,6 +36,7 @@ from futad.core.types import (
     ONE,
     TRUE,
     ZERO,
+    AccType,
     Atom,
     Const,
     Prim,
@@ -57,6 +59,8 @@ LEGAL = Legality(
 FROM_ZERO = LEGAL.condition("sum from zero", "what the sum starts from is not in it")
 NO_EFFECT = LEGAL.condition("no effect in the nest", "places are read before the assertion that they are in range")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "sums of other iterations have other terms")
+SAME_FOR_ALL = LEGAL.condition("assertions of all iterations", "an assertion is made of what an iteration computes")
+ONE_ITERATION = LEGAL.condition("assertions of some iteration", "an assertion fails that no iteration makes")
 LEFT_OUT = LEGAL.condition("left out where out of range", "terms that are left out for another reason are in the sum")
 
 MOST_AXES = 12  # the C code has room for 16
@@ -75,7 +79,7 @@ def _scope(lam: Lambda, counters: set[Var]) -> Lambda:
     counters = counters | {s.pat[0] for s in lam.stms if _counts(s.exp)}
     out: list[Stm] = []
     for s in lam.stms:
-        made = _contracted(s, counters) if isinstance(s.exp, ir.Map) else None
+        made = _made(s, counters) if isinstance(s.exp, ir.Map) else None
         out += [ir.map_scopes(s, lambda inner: _scope(inner, counters))] if made is None else made
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
@@ -88,6 +92,97 @@ def _scalars(stms: Sequence[Stm]) -> bool:
 
 def _counts(e: ir.Exp) -> bool:
     return type(e) is ir.Iota and e.start is ZERO and e.step is ONE
+
+
+def _made(s: Stm, counters: set[Var]) -> list[Stm] | None:
+    """The statements that a map becomes; None if there are no such sums in it."""
+    if NO_EFFECT(not effects((s,))):
+        return _contracted(s, counters) or _beside(s, counters)
+    b = Builder()
+    without = _asserted(b, s)
+    if without is s or not NO_EFFECT(not effects((without,))):
+        return None
+    made = _contracted(without, counters) or _beside(without, counters)
+    return None if made is None else [*b.stms, *made]
+
+
+def _asserted(b: Builder, s: Stm) -> Stm:
+    """A map without the assertions that are the same for all iterations, which are made before it."""
+    at = Iterations(set())
+    moved: set[int] = set()
+
+    def within(lam: Lambda, widths: list[Atom]) -> None:
+        at.enter(lam)
+        for t in lam.stms:
+            e = t.exp
+            if isinstance(e, ir.Map):
+                within(e.lam, [*widths, e.width])
+            if isinstance(e, ir.Assert) and not e.of and all(map(at.steady, widths)):
+                if SAME_FOR_ALL(all(map(at.steady, (e.cond, *e.values)))):
+                    moved.add(id(t))
+                    before = [at.before(a) if isinstance(a, Var) and a in at.bound else a
+                              for a in (e.cond, *e.values, *widths)]  # fmt: skip
+                    b.extend(at.outside)
+                    at.outside = []
+                    holds, values = before[0], tuple(before[1 : 1 + len(e.values)])
+                    for n in before[1 + len(e.values) :]:
+                        if not ONE_ITERATION(isinstance(n, Const) and n.value > 0):
+                            holds = b.op("or", b.op("le", n, ZERO), holds)
+                    b.add(Stm((), ir.Assert(holds, e.message, values, e.place)))
+
+    def stripped(lam: Lambda) -> Lambda:
+        stms = [ir.map_scopes(t, stripped) if isinstance(t.exp, ir.Map) else t for t in lam.stms if id(t) not in moved]
+        return Lambda(lam.params, tuple(stms), lam.result)
+
+    e = s.exp
+    assert isinstance(e, ir.Map)
+    within(e.lam, [e.width])
+    return ir.map_scopes(s, stripped) if moved else s
+
+
+def _beside(s: Stm, counters: set[Var]) -> list[Stm] | None:
+    """The statements that a map becomes in which such sums, in maps inside of maps, are beside other statements."""
+    e = s.exp
+    if not isinstance(e, ir.Map) or ir.Reduce not in e.lam.inside():
+        return None
+    nest = Nest([], e.arrays)
+    nest.enter(e.lam)
+    for path in _paths(nest):
+        counting = counters | {t.pat[0] for lam in path.lams for t in lam.stms if _counts(t.exp)}
+        for t in path.body.stms:
+            b = Builder()
+            made = _one(b, s, path, t, counting) if _is_sum(t) else None
+            if made is None:
+                continue
+            LEGAL.fired()
+            body = path.body
+            leaf = Lambda((*body.params, t.pat[0]), tuple([u for u in body.stms if u is not t]), body.result)
+            rest = path.threaded(s, leaf, (made,))
+            return [*b.stms, *(_beside(rest, counters) or [ir.map_scopes(rest, lambda m: _scope(m, counters))])]
+    return None
+
+
+def _paths(nest: Nest) -> Iterator[Nest]:
+    """This nest, and those that it becomes with one of the maps in its innermost lambda, and so on, of maps with as
+    many iterations for all of the others."""
+    yield nest
+    for t in nest.body.stms:
+        m = t.exp
+        if isinstance(m, ir.Map) and SIZES_OUTSIDE(m.width not in nest.bound):
+            if ir.Reduce in m.lam.inside() and not any(isinstance(a.type, AccType) for a in m.arrays):
+                more = Nest([*nest.lams], nest.arrays, [*nest.inner], set(nest.bound))
+                more.enter(m.lam, t)
+                yield from _paths(more)
+
+
+def _one(b: Builder, s: Stm, nest: Nest, t: Stm, counters: set[Var]) -> Var | None:
+    """The sums that a scalar of a nest is, for all of its iterations; None if they are no contraction."""
+    assert isinstance(s.exp, ir.Map)
+    at = Iterations(counters, [s.exp.width, *[m.width for m in nest.maps]], _reads(nest, counters))
+    for lam in nest.lams:
+        at.enter(lam)
+    terms = _terms(t, at)
+    return _contraction(b, at, s, nest, t.pat[0], terms) if terms is not None else None
 
 
 def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
@@ -104,14 +199,10 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     for t in body.stms:
         if not _is_sum(t):
             continue
-        at = Iterations(counters, [e.width, *[m.width for m in nest.maps]], _reads(nest, counters))
-        for lam in nest.lams:
-            at.enter(lam)
-        terms = _terms(t, at)
-        made = _contraction(b, at, s, nest, t.pat[0], terms) if terms is not None else None
+        made = _one(b, s, nest, t, counters)
         if made is not None:
             sums[t.pat[0]] = made
-    if not sums or not NO_EFFECT(not effects((s,))):
+    if not sums:
         return None
     LEGAL.fired()
     if body.result == tuple(sums) and len(s.pat) == len(sums):
@@ -252,6 +343,8 @@ def _contraction(b: Builder, at: Iterations, s: Stm, nest: Nest, sums: Var, term
     checked = [p for p in (left, right) if isinstance(p, _Read) and p.checked]
     if not checked:
         return product(b)
+    if not nest.in_order:
+        return None  # then what stands beside would be there twice
     sure = _all(b, [c for p in checked for c in _in_range(b, at, p, terms.within)])
     (out,) = b.emit(
         ir.If(sure, b.body(lambda inner: [product(inner)]), b.body(lambda inner: [_as_it_was(inner, s, nest, sums)])),

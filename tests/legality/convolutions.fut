@@ -46,3 +46,12 @@ entry dilated [n] (k: [3]f64) (x: [n]f64) (d: i64) : ([3]f64, [n]f64) =
   let y (k: [3]f64) (x: [n]f64) = tabulate n (\i ->
     f64.sum (tabulate 3 (\p -> let u = i - p * d in if u < 0 || u >= n then 0 else k[p] * x[u])))
   in vjp (\(k, x) -> y k x) (k, x) (tabulate n (\i -> f64.i64 (1 + i)))
+
+-- The same for all iterations, of which there are none; and one that is not the same.
+entry asserted_of_none [n][o] (k: [o][3]f64) (x: [n]f64) : [][]f64 =
+  tabulate (i64.max 0 (n - 500)) (\i ->
+    map (\a -> assert (n > 1000) (f64.sum (tabulate 3 (\p -> a[p] * x[(i + p) % n])))) k)
+
+entry asserted_of_each [n][o] (d: i64) (k: [o][3]f64) (x: [n]f64) : [][]f64 =
+  tabulate (i64.max 0 (n - 2)) (\i ->
+    map (\a -> assert (i != d) (f64.sum (tabulate 3 (\p -> a[p] * x[(i + p) % n])))) k)
