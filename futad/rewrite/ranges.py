@@ -373,8 +373,8 @@ class Ranges:
         return False
 
     def _multiple(self, p: Poly, v: Var) -> Poly | None:
-        """p with the dividend for the divisor times a quotient v, which is at most that: p only gets smaller, as all terms
-        of v are negative.  None if v is no quotient, or has terms that are no multiples of the divisor."""
+        """p with the dividend for the divisor times a quotient v, which is at most that, so that p, in which all terms
+        of v are negative, only gets smaller; None if v is no quotient, or has terms that are no multiples of it."""
         e = self.defs.get(v)
         if type(e) is not ir.Op or e.op not in ("div", "quot") or type(e.args[1]) is not Const or e.args[1].value < 2:
             return None

@@ -28,8 +28,9 @@ def f [n][o][c][h][w][r] (k: [o][c][r][r]f64) (x: [n][c][h][w]f64): f64 =
 STRIDED = """
 def f [n][o][c][h][w][r] (k: [o][c][r][r]f64) (x: [n][c][h][w]f64): f64 =
   let (high, wide) = ((h - 3) / 2 + 1, (w - 3) / 2 + 1)
+  let at a b i p q u v = k[a, b, p % r, q % r] * x[i, b, u, v]
   let y = tabulate_2d n o (\\i a -> tabulate_2d high wide (\\y z ->
-    f64.sum (tabulate c (\\b -> f64.sum (flatten (tabulate_2d 3 3 (\\p q -> k[a, b, p % r, q % r] * x[i, b, 2 * y + p, 2 * z + q])))))))
+    f64.sum (tabulate c (\\b -> f64.sum (flatten (tabulate_2d 3 3 (\\p q -> at a b i p q (2 * y + p) (2 * z + q))))))))
   in f64.sum (map (\\v -> v * v) (flatten (flatten (flatten y))))
 """
 LAST = """
