@@ -133,10 +133,19 @@ def find(name: str) -> Condition:
         raise UsageError(f"no condition is called {name!r}", hint="futad dev --legality lists them") from None
 
 
+def intact() -> bool:
+    """Whether no condition is dropped now, so that what was found out of a program before still holds."""
+    return not _within[0]
+
+
+_within = [0]  # calls of `dropping`
+
+
 @contextmanager
 def dropping(*names: str) -> Iterator[None]:
     """Within it these conditions (TRANSFORMATION/CONDITION) answer True."""
     conditions = [find(name) for name in names]
+    _within[0] += 1
     before = [c.dropped for c in conditions]
     for c in conditions:
         c.dropped = True
@@ -145,6 +154,7 @@ def dropping(*names: str) -> Iterator[None]:
     finally:
         for c, was in zip(conditions, before, strict=True):
             c.dropped = was
+        _within[0] -= 1
 
 
 @contextmanager

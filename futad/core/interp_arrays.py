@@ -359,7 +359,8 @@ def _contraction(m: Interpreter, e: ir.Contraction, stm: ir.Stm, sc: Scope) -> V
         terms.append(v[at] if index else v[(..., *(None,) * len(sizes))])
     axes = tuple(range(depth + e.outs, depth + len(sizes)))
     with np.errstate(all="ignore"):
-        product = np.broadcast_to(np.where(there, terms[0] * terms[1], 0), batch + sizes).astype(arrays[0].dtype)
+        nothing = arrays[0].dtype.type(0)
+        product = np.broadcast_to(np.where(there, terms[0] * terms[1], nothing), batch + sizes)
         out = np.add.reduce(product, axis=axes, dtype=product.dtype)
         return (m.total("add", out, lambda: np.abs(product).sum(axis=axes), summed),)
 

@@ -42,7 +42,7 @@ from futad.core.types import (
     shape_of,
 )
 from futad.legality import Legality
-from futad.optimise.products import Update
+from futad.optimise.products import PLACE_OUTSIDE, Update
 from futad.optimise.subst import Subst
 
 LEGAL = Legality(
@@ -387,6 +387,8 @@ def in_order(s: Stm, u: Update, iotas: set[Var]) -> list[Stm] | None:
     """
     numbers = [(i, u.counter(i, iotas)) for i in u.index]
     place = [k for _, k in numbers if k is not None]
+    if not PLACE_OUTSIDE(not any(k is None and i in u.nest.bound for i, k in numbers)):
+        return None
     if len(place) < len(numbers) and any(k is not None for _, k in numbers[: len(numbers) - len(place)]):
         return None
     if len(set(place)) < len(place) or any(f.rest for f in u.factors):

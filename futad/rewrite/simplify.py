@@ -17,7 +17,7 @@ from futad.core.alias import aliases
 from futad.core.ir import Fun, Lambda, Program, Stm
 from futad.core.scalarops import OPS
 from futad.core.types import Prim, Var, shape_of, subst_type
-from futad.legality import Legality
+from futad.legality import Legality, intact
 from futad.rewrite.context import Context, Frame
 from futad.rewrite.dce import asserting_functions, dead_code
 from futad.rewrite.equal import alike, scoped_key
@@ -87,7 +87,8 @@ class Simplifier:
         self.leave = schedule.leave.apply
         self.available: dict[Any, tuple[tuple[Var, ...], ir.Exp]] = {}
         self.trail: list[Any] = []
-        self.token = schedule.tokens[ctx.differentiates]
+        # Marks of the whole compiler say nothing of a mutant's work.
+        self.token = schedule.tokens[ctx.differentiates] if intact() else object()
         self.changed: set[Var] = set()
         self.visited: list[Stm] = []
         self.merged = 0

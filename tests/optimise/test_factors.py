@@ -80,3 +80,19 @@ def test_what_is_not_finite():
     x, w, _ = arguments(6, 5)
     x[2, 3], w[4] = np.nan, np.inf
     np.testing.assert_allclose(made.main(x, w), plain.main(x, w), rtol=1e-12)
+
+
+def test_places_that_an_iteration_reads_stay_in_it():
+    """Updates at a row that each point has for itself are in the order of their levels."""
+    source = """
+    def f [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) (w: [m][m][m]f64): f64 =
+      f64.sum (map3 (\\x y s ->
+        let row i x = f64.sum (map2 (\\y j -> x * y * #[unsafe] w[s, j, i]) y (iota m))
+        in f64.sum (map2 row (iota m) x)) xs ys is)
+    entry main [n][m] (xs: [n][m]f64) (ys: [n][m]f64) (is: [n]i64) (w: [m][m][m]f64) = vjp (f xs ys is) w 1
+    """
+    rng = np.random.default_rng(1)
+    xs, ys = rng.normal(size=(2, 5, 3))
+    args = xs, ys, rng.integers(0, 3, 5), rng.normal(size=(3, 3, 3))
+    made, expected = (futad.compile(source, backend=b).main(*args) for b in ("c", "interp"))
+    np.testing.assert_allclose(made, expected, rtol=1e-12)
