@@ -11,7 +11,7 @@ the levels that index what it reads.  (Iteration space, indexing maps and body a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sys import maxsize
 
@@ -138,20 +138,20 @@ class Nest:
                 leaf = Lambda((*above.params, *inside[k]), (*above.stms[:-1], made), out)
         return made
 
-    def threaded(self, stm: Stm, leaf: Lambda, more: Sequence[Var]) -> Stm:
-        """The maps, of which `stm` is the first, with another innermost lambda, whose last parameters are elements of
-        `more` arrays; all else stays where it is."""
-        inside = [tuple(more)]
-        for _ in self.inner:
-            inside.append(tuple([Var(v.name, row_type(v.type)) for v in inside[-1]]))
+    def threaded(self, stm: Stm, leaf: Lambda, given: Sequence[Mapping[Var, Var]]) -> Stm:
+        """The maps, of which `stm` is the first, with another innermost lambda, and at each level with parameters more,
+        by the arrays that these are elements of; all else stays where it is, but for inputs that nothing uses."""
         made = stm
         for k, s in reversed(list(enumerate([stm, *self.inner]))):
             assert isinstance(s.exp, ir.Map)
-            made = Stm(s.pat, ir.Map(s.exp.width, (*s.exp.arrays, *inside[k]), leaf), s.attrs)
+            used = Lambda((), leaf.stms, leaf.result).free()
+            pairs = zip((*self.lams[k].params, *given[k].values()), (*s.exp.arrays, *given[k]), strict=True)
+            inputs = {p: a for p, a in pairs if p in used}
+            lam = Lambda(tuple(inputs), leaf.stms, leaf.result)
+            made = Stm(s.pat, ir.Map(s.exp.width, tuple(inputs.values()), lam), s.attrs)
             if k:
                 above = self.lams[k - 1]
-                stms = tuple([made if t is s else t for t in above.stms])
-                leaf = Lambda((*above.params, *inside[k]), stms, above.result)
+                leaf = Lambda(above.params, tuple([made if t is s else t for t in above.stms]), above.result)
         return made
 
     def path(self, k: int) -> list[Var] | None:

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 from futad.core import ir
@@ -43,6 +44,7 @@ from futad.core.types import (
     Var,
     array_of,
     i64,
+    row_type,
     shape_of,
     zero,
 )
@@ -156,8 +158,9 @@ def _beside(s: Stm, counters: set[Var]) -> list[Stm] | None:
                 continue
             LEGAL.fired()
             body = path.body
-            leaf = Lambda((*body.params, t.pat[0]), tuple([u for u in body.stms if u is not t]), body.result)
-            rest = path.threaded(s, leaf, (made,))
+            leaf = Lambda(body.params, tuple([u for u in body.stms if u is not t]), body.result)
+            parts = [made, *[Var(made.name, row_type(made.type, k)) for k in range(1, path.depth)], t.pat[0]]
+            rest = path.threaded(s, leaf, [{a: p} for a, p in pairwise(parts)])
             return [*b.stms, *(_beside(rest, counters) or [ir.map_scopes(rest, lambda m: _scope(m, counters))])]
     return None
 

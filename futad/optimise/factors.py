@@ -198,7 +198,7 @@ def _factored(s: Stm) -> list[Stm] | None:
     if not b.stms:
         return None
     leaf = Lambda(nest.body.params, tuple(body), nest.body.result)
-    return [*b.stms, _around(s, nest, leaf, given)]
+    return [*b.stms, nest.threaded(s, leaf, given)]
 
 
 def _scalars(stms: Sequence[Stm]) -> bool:
@@ -213,22 +213,6 @@ def _product(t: Stm) -> Lambda:
     elem = row_type(t.pat[0].type)
     x, y, z = Var("x", elem), Var("y", elem), Var("p", elem)
     return Lambda((x, y), (Stm((z,), ir.Op("mul", (x, y))),), (z,))
-
-
-def _around(s: Stm, nest: Nest, leaf: Lambda, given: list[dict[Var, Var]]) -> Stm:
-    """The nest with another innermost lambda, and these parameters more at each level."""
-    for k, t in reversed(list(enumerate([s, *nest.inner]))):
-        e = t.exp
-        assert isinstance(e, ir.Map)
-        used = Lambda((), leaf.stms, leaf.result).free()
-        pairs = zip((*nest.lams[k].params, *given[k].values()), (*e.arrays, *given[k]), strict=True)
-        inputs = {p: a for p, a in pairs if p in used}
-        lam = Lambda(tuple(inputs), leaf.stms, leaf.result)
-        made = Stm(t.pat, ir.Map(e.width, tuple(inputs.values()), lam), t.attrs)
-        if k:
-            above = nest.lams[k - 1]
-            leaf = Lambda(above.params, tuple([made if u is t else u for u in above.stms]), above.result)
-    return made
 
 
 class _Levels:

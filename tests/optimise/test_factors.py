@@ -49,7 +49,9 @@ def compiled(name: str, backend: str) -> tuple[Any, int]:
     with counting() as counts:
         made = futad.compile(PROGRAMS[name] + ENTRIES, backend=backend)
         x, w, s = arguments(3, 2)
-        made.main(x, w), made.back(x, w, s), made.again(x, w, s)  # noqa: B018
+        made.main(x, w)
+        made.back(x, w, s)
+        made.again(x, w, s)
     return made, counts["factors"]
 
 

@@ -15,7 +15,6 @@ from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.sweeps import forward_of, return_of
 from futad.core.types import Var
-from futad.legality import Legality
 from futad.optimise.remat.folds import LEGAL as LEGAL_FOLDS
 from futad.optimise.remat.folds import folds
 from futad.optimise.remat.legal import BEFORE, LEGAL
@@ -34,7 +33,6 @@ KINDS: list[tuple[type[Values], list[Callable[[Sweeps, Policy], bool]]]] = [
     (NestedValues, [folds, neighbours]),
     (Values, [products, scalars, loops, own_scalars]),
 ]
-OWN: dict[Callable[[Sweeps, Policy], bool], Legality] = {folds: LEGAL_FOLDS, neighbours: LEGAL_NEIGHBOURS}
 
 
 def remat(program: Program, target: Target) -> Program:
@@ -69,7 +67,12 @@ def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy)
                 new = pair.result()
                 later = {v for s in stms[i:j] for v in s.pat}
                 if BEFORE(not later & Lambda((), tuple(new[:-1]), ()).free().keys()):
-                    OWN.get(done_by, LEGAL).fired()
+                    if done_by is folds:
+                        LEGAL_FOLDS.fired()
+                    elif done_by is neighbours:
+                        LEGAL_NEIGHBOURS.fired()
+                    else:
+                        LEGAL.fired()
                     done = (*stms[:i], *new[:-1], *stms[i + 1 : j], new[-1], *stms[j + 1 :])
                     return Lambda(lam.params, done, lam.result)
     return lam
