@@ -81,7 +81,8 @@ def _scope(lam: Lambda, counters: set[Var]) -> Lambda:
     counters = counters | {s.pat[0] for s in lam.stms if _counts(s.exp)}
     out: list[Stm] = []
     for s in lam.stms:
-        made = _made(s, counters) if isinstance(s.exp, ir.Map) else None
+        sums = isinstance(s.exp, ir.Map) and ir.Reduce in s.exp.lam.inside()
+        made = _made(s, counters) if sums else None
         out += [ir.map_scopes(s, lambda inner: _scope(inner, counters))] if made is None else made
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
@@ -145,8 +146,7 @@ def _asserted(b: Builder, s: Stm) -> Stm:
 def _beside(s: Stm, counters: set[Var]) -> list[Stm] | None:
     """The statements that a map becomes in which such sums, in maps inside of maps, are beside other statements."""
     e = s.exp
-    if not isinstance(e, ir.Map) or ir.Reduce not in e.lam.inside():
-        return None
+    assert isinstance(e, ir.Map)
     nest = Nest([], e.arrays)
     nest.enter(e.lam)
     for path in _paths(nest):
