@@ -99,11 +99,14 @@ FUTAD_INLINE int64_t futad_quotient(int64_t a, int64_t b) {
 }
 FUTAD_INLINE int64_t futad_remainder(int64_t a, int64_t b) { return a - futad_quotient(a, b) * b; }
 
-/* Indices of emitted kernels: of 64 bits where 32 are not enough for arrays and numbers of points. */
+/* Indices of emitted kernels: of 64 bits where 32 are not enough for arrays and numbers of points.  They take twice the
+ * registers, so that of the blocks of products a multiprocessor should hold one in place of two. */
 #ifdef FUTAD_WIDE
+#define FUTAD_TILE_BLOCKS 1
 typedef int64_t futad_ix;
 FUTAD_INLINE futad_ix futad_quotient_ix(futad_ix a, futad_ix b) { return futad_quotient(a, b); }
 #else
+#define FUTAD_TILE_BLOCKS 2
 typedef int32_t futad_ix;
 FUTAD_INLINE futad_ix futad_quotient_ix(futad_ix a, futad_ix b) { return (futad_ix)((uint32_t)a / (uint32_t)b); }
 #endif

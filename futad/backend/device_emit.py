@@ -564,7 +564,7 @@ def _bounds(k: Kernel) -> str:
     """Threads of a block, and how many blocks a multiprocessor should hold: the second limits registers.  Where it is
     left out the compiler may prefer more threads to keeping all values in registers."""
     if k.kind == "tile":
-        return f"{kir.TILE_THREADS}, 2"
+        return f"{kir.TILE_THREADS}, FUTAD_TILE_BLOCKS"  # `kernels/device.cuh`
     if k.kind == "thread" and sum(1 for _ in statements(k.body)) > LARGE:
         return f"{THREADS}, 3"
     if k.kind in ("alone", "alone-wide"):
