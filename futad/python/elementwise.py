@@ -82,6 +82,11 @@ OPERATORS = {
     "maximum": Op("max"), "minimum": Op("min"), "absolute": Op("abs"), "sign": Op("sgn"), "logical_not": Op("not"),
     "invert": Op("not"), "negative": Op("neg"),
 }  # fmt: skip
+OF_BOOLS = {  # what operations on numbers are of bools, and of which type their operands are then
+    **{op: (OPERATORS["logical_or"], "bool") for op in ("+", "max", "||")},
+    **{op: (OPERATORS["logical_and"], "bool") for op in ("*", "min", "&&")},
+    **{OPERATORS[k].text: (OPERATORS[k], "i8") for k in ("divide", "remainder", "power", "left_shift", "right_shift")},
+}
 _FLOAT = {
     "exp": "", "exp2": "", "expm1": "", "log": "", "log2": "", "log10": "", "log1p": "", "sqrt": "", "cbrt": "",
     "sin": "", "cos": "", "tan": "", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "", "cosh": "",
@@ -412,10 +417,14 @@ def apply(op: Op, elem: str, args: Sequence[Any]) -> Array:
     return made
 
 
-def same(op: Op, *args: Any, least: str = "") -> Array:
+def same(op: Op, *args: Any) -> Array:
     """An operation on values that NumPy's rules give one element type."""
     args = tuple([x if is_weak(x) else as_value(x) for x in args])
-    elem = common([*args, DTYPES[least].type(0)] if least else args)
+    elem = common(args)
+    if elem == "bool" and not op.result:
+        if op.text not in OF_BOOLS:
+            fail(f"there is no {op.text} of bools", "write ^ for whether they differ" if op.text == "-" else None)
+        op, elem = OF_BOOLS[op.text]
     return apply(op, elem, [convert(x, elem) for x in args])
 
 
@@ -450,12 +459,12 @@ def floor_divide(a: Any, b: Any) -> Array:
         # The quotient of what is left is a whole number but for rounding, which floor(a / b) would make one less of.
         whole = floating(FLOAT_OPERATORS["rint"], divide(same(OPERATORS["subtract"], a, same(_MOD, a, b)), b))
         return where(same(OPERATORS["equal"], b, 0), divide(a, b), whole)
-    return same(OPERATORS["divide"], a, b, least="i8")
+    return same(OPERATORS["divide"], a, b)
 
 
 def power(a: Any, b: Any) -> Array:
     """`a ** b`; of an integer by a negative one an error when the program runs."""
-    return same(OPERATORS["power"], a, b, least="i8")
+    return same(OPERATORS["power"], a, b)
 
 
 def negative(a: Any) -> Array:
@@ -478,10 +487,11 @@ def invert(a: Any) -> Array:
 
 def bitwise(name: str, a: Any, b: Any) -> Array:
     """`&`, `|` or `^` of integers; of bools whether both, any, or one of them is true."""
-    a, b = as_value(a), as_value(b)
-    if a.elem == b.elem == "bool":
+    a, b = [x if is_weak(x) else as_value(x) for x in (a, b)]
+    elem = common([a, b])
+    if elem == "bool":
         return same(OPERATORS["not_equal" if name == "xor" else f"logical_{name}"], a, b)
-    if PRIMS[common([a, b])].is_float:
+    if PRIMS[elem].is_float:
         fail(f"there is no bitwise {name} of floats")
     return same(OPERATORS[f"bitwise_{name}"], a, b)
 
