@@ -370,7 +370,7 @@ def literal(x: Any, elem: str) -> Array:
         fail(f"an array of {value.size} elements would stand in the program's text", "pass it as an argument")
     if value.ndim == 0:
         made = let(Literal(value[()], elem), elem)
-        made.size = size(int(value)) if elem == "i64" else None
+        made.as_size = size(int(value)) if elem == "i64" else None
         return made
     return let(ArrayLiteral(value, elem), elem, [size(n) for n in value.shape])
 
@@ -411,9 +411,9 @@ def apply(op: Op, elem: str, args: Sequence[Any]) -> Array:
     """An operation on values of one element type (of which `elem` is the module's), broadcast."""
     dims = broadcast([a.dims for a in args], op.text)
     made = let(Apply(op, elem, args, dims), op.result or elem, dims)
-    if elem == "i64" and op.text in "+-*" and not dims and all(a.size is not None for a in args):
-        a, b = [x.size for x in args]
-        made.size = a + b if op.text == "+" else a - b if op.text == "-" else a * b
+    if elem == "i64" and op.text in "+-*" and not dims and all(a.as_size is not None for a in args):
+        a, b = [x.as_size for x in args]
+        made.as_size = a + b if op.text == "+" else a - b if op.text == "-" else a * b
     return made
 
 
@@ -475,7 +475,7 @@ def negative(a: Any) -> Array:
     if isinstance(v.exp, Literal):
         return literal(-v.exp.value.item(), v.elem)
     made = apply(Negate("neg"), v.elem, [v])
-    made.size = size(0) - v.size if v.size is not None else None
+    made.as_size = size(0) - v.as_size if v.as_size is not None else None
     return made
 
 

@@ -23,7 +23,7 @@ def a_size(x: Any, what: str) -> Size:
         return size(int(x))
     if isinstance(x, Value) and not x.dims and x.elem != "bool" and x.elem[0] in "iu":
         made = convert(x, "i64")
-        return made.size if made.size is not None else size(made)
+        return made.as_size if made.as_size is not None else size(made)
     shown = f"of shape {shape_text(x.dims)}" if isinstance(x, Value) and x.dims else getattr(x, "elem", repr(x))
     fail(f"{what} is a whole number, not {shown}")
 

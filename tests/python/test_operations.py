@@ -342,3 +342,13 @@ def test_a_number_in_several_rows():
 
     x = np.arange(6.0).reshape(3, 2)
     assert np.array_equal(f(x, np.array([2, 0])), [[7, 7], [2, 3], [7, 7]])
+
+
+def test_number_of_elements():
+    @futad.function(backend="interp")
+    def f(x: f64["n", 3], k: i64):
+        return x.size, fnp.sum(x) / x.size, k.size, x[0].size, fnp.zeros(x.size), x.reshape(x.size)
+
+    x = np.arange(6.0).reshape(2, 3)
+    for got, w in zip(f(x, 5), (6, 2.5, 1, 3, np.zeros(6), x.ravel()), strict=True):
+        assert np.array_equal(got, w)
