@@ -348,3 +348,11 @@ def ops_of(entry: Any) -> set[str]:
 
     text = str(compile_program(entry.executable.core))
     return {name for name in ("min", "max") if f" {name}(" in text}
+
+
+def test_a_size_of_nothing_is_refused() -> None:
+    """JAX takes sizes to be positive, and reads `x[-1]` without a check."""
+    entry = futad.jax.compile(lambda x: x[-1], "f64[n]", backend="interp")
+    assert entry(np.array([1.0, 2.0])) == 2
+    with pytest.raises(futad.errors.Error, match="the size n is 0, and has to be positive"):
+        entry(np.zeros(0))

@@ -20,7 +20,7 @@ from futad.core.budget import Options, chosen
 from futad.core.builder import Builder
 from futad.core.check import check_program
 from futad.core.entry import EntryType
-from futad.core.types import I64, Atom, Const, Type, Var, array_of, elem_of, shape_of
+from futad.core.types import I64, ZERO, Atom, Const, Type, Var, array_of, elem_of, shape_of
 from futad.errors import UsageError
 from futad.jax.jaxprs.importer import JaxprImporter
 from futad.jax.jaxprs.lifted import dense, whole
@@ -161,9 +161,13 @@ def size_parameters(avals: Sequence[Any]) -> dict[str, Var]:
 
 
 def assert_sizes(importer: JaxprImporter, sizes: Mapping[str, Var]) -> None:
-    """Dimensions that are expressions of others are what these say."""
+    """Dimensions that are expressions of others are what these say; others have an element, as JAX takes for granted
+    where it leaves out checks."""
     for text, v in sizes.items():
-        if not _PLAIN.match(text):
+        if _PLAIN.match(text):
+            some, message = importer.top.op("lt", ZERO, v), f"the size {text} is {{}}, and has to be positive"
+            importer.top.add(ir.Stm((), ir.Assert(some, message, (v,), None)))
+        else:
             del importer.known[text]
             wanted = importer.size(text)
             importer.known[text] = v
