@@ -214,7 +214,7 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
         return refused("loops inside are written out")
     *checks, loop = with_checks_first(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
-    found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None)
+    found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None, m.sizes)
     if found is None:
         return None
     blocks, short = found
@@ -255,7 +255,7 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     if _some_lanes(done):
         return [*checks, *done]
     *checks, loop = split_inner_checks(m.loop) if _outer_lanes(m) else [m.loop]
-    made = outer_vectorised(loop, accumulations(loop.body), m.folds, anywhere=True, sizes=m.sizes) if checks else None
+    made = outer_vectorised(loop, accumulations(loop.body), m.folds, sizes=m.sizes) if checks else None
     return [*checks, made] if made is not None else None
 
 

@@ -22,7 +22,8 @@ from futad.imp import ir
 from futad.imp.ir import TRUE, Expr, num, sub
 from futad.imp.loops.facts import cost
 from futad.imp.loops.if_conversion import if_converted
-from futad.imp.loops.outer_vectorise import Shape, in_blocks
+from futad.imp.loops.outer_vectorise import ADDED, Shape, in_blocks, places_in
+from futad.imp.loops.places import NO_SIZES, Sizes
 from futad.imp.walk import refs, statements
 from futad.legality import Legality
 
@@ -39,11 +40,11 @@ DEAR = 20  # the cost of such a body that is worth lanes
 
 
 def short_inside(
-    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False
+    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False, sizes: Sizes = NO_SIZES
 ) -> tuple[ir.Blocks, Expr] | None:
     """A map's loop (with this body) in blocks, and when that pays: where its innermost loops are short.  None where it
     is not possible, as in `outer_vectorised`, or they are known to be long, or have too little to compute; `asked`:
-    whether it pays or not."""
+    whether it pays or not; `sizes`: what is known of arrays."""
     every = list(statements(body))
     inside = [s for s in every if isinstance(s, ir.For)]
     if loop.step != 1 or not inside:
@@ -51,8 +52,8 @@ def short_inside(
     if cost(s for s in every if s not in inside) < DEAR and not asked:
         return refused("there is too little to compute")
     body = if_converted(body, folds)
-    shape = Shape(loop.var, folds, {loop.var})
-    if not shape.takes(body, inner=False):
+    shape = Shape(loop.var, folds, {loop.var}, places_in(loop, body, sizes))
+    if not shape.takes(body, inner=False) or not ADDED(not shape.added & shape.read):
         return refused("iterations differ in more than scalars and places in memory")
     innermost = [s for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
     lengths = [sub(s.bound, s.start) for s in innermost]
