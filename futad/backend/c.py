@@ -42,8 +42,8 @@ class CBackend:
     ) -> None:
         carries = checks.modes() if carries is None else carries
         self.memory_checked: CBackend | None = None
-        if carries >= checks.EXECUTION:
-            # Checked memory takes other code; values are checked in the code that runs unchecked.
+        if carries >= {checks.MEMORY, checks.VALUES}:
+            # Checked memory takes other code; values and lanes are checked in the code that runs unchecked.
             carries -= {checks.MEMORY}
             self.memory_checked = CBackend(program, target, grain, carries=frozenset({checks.MEMORY}))
         if target.choices is not None:
@@ -62,6 +62,10 @@ class CBackend:
             program = in_order(program)  # races between tasks are not looked for
 
             lowerer_class, self.emitter = Watching, CheckedEmitter
+        elif checks.LANES in carries:
+            from futad.backend.c_check_lanes import LaneCheckingEmitter
+
+            self.emitter = LaneCheckingEmitter
         self.reports = Reports() if checks.VALUES in carries else None
         lowerer = lowerer_class(program, target)
         lowerer.reports = self.reports or NO_REPORTS

@@ -71,7 +71,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--modes", default="", help=f"derivatives of every program (else drawn): {', '.join(MODES)}")
     p.add_argument("--budgets", action="store_true", help="every program under budgets (else one in five)")
     p.add_argument("--backends", default="c,multicore,emulated", help="comma-separated")
-    p.add_argument("--check", default="", help="checks that programs carry, see docs/checking.md: memory, values")
+    p.add_argument("--check", default="", help="checks that programs carry (docs/checking.md): memory, values, lanes")
     p.add_argument("--every-backend", action="store_true", help="each program on all of them (else on one, drawn)")
     p.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     p.add_argument("--limit", type=float, default=30, help="seconds for a program before it counts as hanging")
