@@ -112,14 +112,19 @@ def test_source_that_is_compiled_elsewhere_has_no_flags_that_gcc_13_crashes_with
 
 @needs_cc
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["c", "multicore"])
-def test_branches_that_store_side_by_side(own_cache, capfd, backend):
+@pytest.mark.parametrize("compiler", ["", *(f"gcc-{version}" for version in range(11, 17)), "clang"])
+def test_branches_that_store_side_by_side(own_cache, capfd, monkeypatch, compiler):
     """GCC 13 crashes with the flags that it is given first (`IDLE_SLP`)."""
-    program = futad.compile(SWAP, backend=backend)
-    for n in (0, 1, 2, 33):
-        x = np.random.default_rng(n).normal(size=n).astype(np.float32)
-        want = x.copy()
-        for j in range(n - 1):
-            want[j : j + 2] = np.sort(want[j : j + 2])
-        np.testing.assert_array_equal(program.value(x), want)
+    if compiler:
+        if shutil.which(compiler) is None:
+            pytest.skip(f"there is no {compiler}")
+        monkeypatch.setenv("FUTAD_CC", compiler)
+    for backend in ("c", "multicore"):
+        program = futad.compile(SWAP, backend=backend)
+        for n in (0, 1, 2, 33):
+            x = np.random.default_rng(n).normal(size=n).astype(np.float32)
+            want = x.copy()
+            for j in range(n - 1):
+                want[j : j + 2] = np.sort(want[j : j + 2])
+            np.testing.assert_array_equal(program.value(x), want)
     assert "crashed" not in capfd.readouterr().err
