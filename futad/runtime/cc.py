@@ -454,7 +454,8 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path,
 
 
 def _crashed(done: subprocess.CompletedProcess[str]) -> bool:
-    return done.returncode != 0 and (done.returncode < 0 or _CRASHED.search(done.stderr) is not None)
+    """Whether it ended by a signal, of which those that start compilers make a status of 128 and more, or says so."""
+    return not 0 <= done.returncode < 128 or (done.returncode > 0 and _CRASHED.search(done.stderr) is not None)
 
 
 def _with_less(compiler: Compiler, options: Sequence[str], rest: Sequence[str], work: Path) -> bool:

@@ -26,10 +26,10 @@ entry value [n] (x: [n]f32) = f x
 def crashing(folder: Path, unless: str, how: str) -> Path:
     """A compiler that crashes on sources that include the prelude unless it is given a flag; `log` tells of its calls.
 
-    How: what it says, or the signal that ends it.
+    How: what it says, or its status, or the signal that ends it.
     """
     gcc = shutil.which(cc.find_compiler().command[0])
-    end = f"kill -{how} $$" if how.isalpha() and how.isupper() else f'echo "{how}" >&2; exit 1'
+    end = f"kill -{how} $$" if how.isupper() else f"exit {how}" if how.isdigit() else f'echo "{how}" >&2; exit 1'
     fake = folder / "fakecc"
     fake.write_text(f"""#!/bin/sh
 [ "$1" = --version ] && exec {gcc} --version
@@ -58,10 +58,14 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @needs_cc
-@pytest.mark.parametrize("how", [ICE, "SEGV", "gcc: fatal error: Killed signal terminated program cc1"])
 @pytest.mark.parametrize(
-    ("unless", "said"),
-    [("-fno-tree-vectorize", "without vectors"), ("-O1", "at -O1"), ("-O0", "at -O0")],
+    ("how", "unless", "said"),
+    [
+        (ICE, "-fno-tree-vectorize", "without vectors"),
+        ("gcc: fatal error: Killed signal terminated program cc1", "-fno-openmp-simd", "without vectors"),
+        ("SEGV", "-O1", "at -O1"),
+        ("245", "-O0", "at -O0"),
+    ],
 )
 def test_a_crash_is_compiled_around_and_the_result_kept(tmp_path, monkeypatch, capfd, own_cache, unless, said, how):
     monkeypatch.setenv("FUTAD_CC", str(crashing(tmp_path, unless, how)))
