@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
@@ -12,6 +13,7 @@ from futad.python import elementwise as ew
 from futad.python.elementwise import OPERATORS
 from futad.python.indexing import At, index
 from futad.python.place import fail
+from futad.python.sizes import size
 from futad.python.values import DTYPES, Value, elem_of, of_size
 
 _SAME = """add subtract multiply remainder equal not_equal less less_equal greater greater_equal left_shift
@@ -42,6 +44,12 @@ class Array(Value):
     def ndim(self) -> int:
         """How many dimensions it has."""
         return len(self.dims)
+
+    @property
+    def size(self) -> Any:
+        """How many elements it has: Python's number if that is known, else a traced i64."""
+        n = prod(self.dims, start=size(1))
+        return n.known if n.known is not None else of_size(n)
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -82,6 +82,11 @@ OPERATORS = {
     "maximum": Op("max"), "minimum": Op("min"), "absolute": Op("abs"), "sign": Op("sgn"), "logical_not": Op("not"),
     "invert": Op("not"), "negative": Op("neg"),
 }  # fmt: skip
+OF_BOOLS = {  # what operations on numbers are of bools, and of which type their operands are then
+    **{op: (OPERATORS["logical_or"], "bool") for op in ("+", "max", "||")},
+    **{op: (OPERATORS["logical_and"], "bool") for op in ("*", "min", "&&")},
+    **{OPERATORS[k].text: (OPERATORS[k], "i8") for k in ("divide", "remainder", "power", "left_shift", "right_shift")},
+}
 _FLOAT = {
     "exp": "", "exp2": "", "expm1": "", "log": "", "log2": "", "log10": "", "log1p": "", "sqrt": "", "cbrt": "",
     "sin": "", "cos": "", "tan": "", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "", "cosh": "",
@@ -365,7 +370,7 @@ def literal(x: Any, elem: str) -> Array:
         fail(f"an array of {value.size} elements would stand in the program's text", "pass it as an argument")
     if value.ndim == 0:
         made = let(Literal(value[()], elem), elem)
-        made.size = size(int(value)) if elem == "i64" else None
+        made.as_size = size(int(value)) if elem == "i64" else None
         return made
     return let(ArrayLiteral(value, elem), elem, [size(n) for n in value.shape])
 
@@ -406,16 +411,20 @@ def apply(op: Op, elem: str, args: Sequence[Any]) -> Array:
     """An operation on values of one element type (of which `elem` is the module's), broadcast."""
     dims = broadcast([a.dims for a in args], op.text)
     made = let(Apply(op, elem, args, dims), op.result or elem, dims)
-    if elem == "i64" and op.text in "+-*" and not dims and all(a.size is not None for a in args):
-        a, b = [x.size for x in args]
-        made.size = a + b if op.text == "+" else a - b if op.text == "-" else a * b
+    if elem == "i64" and op.text in "+-*" and not dims and all(a.as_size is not None for a in args):
+        a, b = [x.as_size for x in args]
+        made.as_size = a + b if op.text == "+" else a - b if op.text == "-" else a * b
     return made
 
 
-def same(op: Op, *args: Any, least: str = "") -> Array:
+def same(op: Op, *args: Any) -> Array:
     """An operation on values that NumPy's rules give one element type."""
     args = tuple([x if is_weak(x) else as_value(x) for x in args])
-    elem = common([*args, DTYPES[least].type(0)] if least else args)
+    elem = common(args)
+    if elem == "bool" and not op.result:
+        if op.text not in OF_BOOLS:
+            fail(f"there is no {op.text} of bools", "write ^ for whether they differ" if op.text == "-" else None)
+        op, elem = OF_BOOLS[op.text]
     return apply(op, elem, [convert(x, elem) for x in args])
 
 
@@ -450,12 +459,12 @@ def floor_divide(a: Any, b: Any) -> Array:
         # The quotient of what is left is a whole number but for rounding, which floor(a / b) would make one less of.
         whole = floating(FLOAT_OPERATORS["rint"], divide(same(OPERATORS["subtract"], a, same(_MOD, a, b)), b))
         return where(same(OPERATORS["equal"], b, 0), divide(a, b), whole)
-    return same(OPERATORS["divide"], a, b, least="i8")
+    return same(OPERATORS["divide"], a, b)
 
 
 def power(a: Any, b: Any) -> Array:
     """`a ** b`; of an integer by a negative one an error when the program runs."""
-    return same(OPERATORS["power"], a, b, least="i8")
+    return same(OPERATORS["power"], a, b)
 
 
 def negative(a: Any) -> Array:
@@ -466,7 +475,7 @@ def negative(a: Any) -> Array:
     if isinstance(v.exp, Literal):
         return literal(-v.exp.value.item(), v.elem)
     made = apply(Negate("neg"), v.elem, [v])
-    made.size = size(0) - v.size if v.size is not None else None
+    made.as_size = size(0) - v.as_size if v.as_size is not None else None
     return made
 
 
@@ -478,10 +487,11 @@ def invert(a: Any) -> Array:
 
 def bitwise(name: str, a: Any, b: Any) -> Array:
     """`&`, `|` or `^` of integers; of bools whether both, any, or one of them is true."""
-    a, b = as_value(a), as_value(b)
-    if a.elem == b.elem == "bool":
+    a, b = [x if is_weak(x) else as_value(x) for x in (a, b)]
+    elem = common([a, b])
+    if elem == "bool":
         return same(OPERATORS["not_equal" if name == "xor" else f"logical_{name}"], a, b)
-    if PRIMS[common([a, b])].is_float:
+    if PRIMS[elem].is_float:
         fail(f"there is no bitwise {name} of floats")
     return same(OPERATORS[f"bitwise_{name}"], a, b)
 

@@ -88,6 +88,11 @@ class PythonFunction(Function):
                 misuse(f"{self.__name__}: the argument '{p.name}' is traced and has no default", "name it in static=")
             what = f"the argument '{p.name}' of {self.__name__}"
             out.append((p.name, *read(hints.get(p.name, p.empty), what)))
+        sizes = [d for _, types, _ in out for t in types for d in t.dims]
+        alone = [d.atom for d in sizes]
+        for name in [a for d in sizes for a in d.atoms() if a not in alone]:
+            misuse(f"{self.__name__}: no argument has the size {name} by itself, by which it is told",
+                   f'an argument of type i64["{name}"] or the like is needed')  # fmt: skip
         return out
 
     def _check_result(self, d: Definition) -> None:

@@ -16,13 +16,14 @@ from futad.python.values import Value, identical, is_in, let, of_size, opened
 if TYPE_CHECKING:
     from futad.python.arrays import Array
 
+
 def a_size(x: Any, what: str) -> Size:
     """A number of Python's, or a traced i64, as a size.  Raises TraceError."""
     if isinstance(x, int | np.integer) and not isinstance(x, bool):
         return size(int(x))
     if isinstance(x, Value) and not x.dims and x.elem != "bool" and x.elem[0] in "iu":
         made = convert(x, "i64")
-        return made.size if made.size is not None else size(made)
+        return made.as_size if made.as_size is not None else size(made)
     shown = f"of shape {shape_text(x.dims)}" if isinstance(x, Value) and x.dims else getattr(x, "elem", repr(x))
     fail(f"{what} is a whole number, not {shown}")
 
@@ -66,9 +67,15 @@ def index(x: Array, key: Any) -> Array:
     plain = [d for i, d in enumerate(dims) if i not in inserted]
     if not all(is_whole(p) for p in places):
         x = let(Index(x, places), x.elem, plain)
-        if any(isinstance(p, tuple) and abs(p[2] or 1) > 1 for p in places):  # the language does not tell their sizes
+        if any(isinstance(p, tuple) and not _told(p) for p in places):
             x = let(Coerce(x, plain), x.elem, plain)
     return let(Expand(x, tuple(inserted)), x.elem, dims) if inserted else x
+
+
+def _told(p: tuple[Size | None, Size | None, int | None]) -> bool:
+    """Whether the language tells the size of a slice: of one with a step, if that only turns an array round."""
+    low, high, step = p
+    return step is None or (step == -1 and low is None and high is None)
 
 
 def _place(k: Any, n: Size) -> tuple[Place, list[Size]]:
@@ -190,8 +197,8 @@ class At:
         places = convert(places, "i64")
         values = convert(value, x.elem)
         wanted = (places.dims[0], *x.dims[1:])
-        if not values.dims:
-            values = let(Call("replicate", places.dims[0], values), x.elem, places.dims)
+        for n in reversed(wanted if not values.dims else ()):
+            values = let(Call("replicate", n, values), x.elem, (n, *values.dims))
         if values.dims != wanted:
             fail(f"values of shape {shape_text(values.dims)} for places of shape {shape_text(wanted)}")
         copied = let(Call("copy", x), x.elem, x.dims)

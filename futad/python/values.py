@@ -87,7 +87,7 @@ class Value:
     def __init__(self, elem: str, dims: Sequence[Size], scope: Scope, stm: Stm | None = None) -> None:
         self.elem, self.dims, self.scope, self.stm = elem, tuple(dims), scope, stm
         self.name: str | None = None
-        self.size: Size | None = None  # of an i64: what it is, of other sizes
+        self.as_size: Size | None = None  # of an i64: what it is, of other sizes
         self.weak: Any = None  # the number of Python's that a loop begins with, while its type is sought
 
     @property
@@ -158,7 +158,7 @@ def parameter(scope: Scope, elem: str, dims: Sequence[Size], name: str | None = 
     made.name = name
     scope.params.append(made)
     if elem == "i64" and not dims:
-        made.size = size(made)
+        made.as_size = size(made)
     return cast("Array", made)
 
 
@@ -172,7 +172,7 @@ def bind(exp: Exp, types: Sequence[tuple[str, Sequence[Size]]]) -> list[Array]:
     stm.results = [Value.made_as(elem, dims, scope, stm) for elem, dims in types]
     for v in stm.results:
         if v.elem == "i64" and not v.dims:
-            v.size = size(v)
+            v.as_size = size(v)
     scope.stms.append(stm)
     return cast("list[Array]", list(stm.results))
 
@@ -244,7 +244,7 @@ def of_size(s: Size) -> Array:
     if isinstance(s.atom, Value):
         return cast("Array", s.atom)
     made = let(OfSize(s), "i64")
-    made.size = s
+    made.as_size = s
     return made
 
 

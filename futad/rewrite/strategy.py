@@ -20,8 +20,10 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.ir import Exp, Lambda, Stm
+from futad.core.scalarops import OPS
 from futad.core.types import Const, subst_type
 from futad.errors import UsageError
+from futad.rewrite.words import nearest
 
 MOST = 10_000  # applications
 MOST_EACH = 100  # more for each statement
@@ -266,10 +268,12 @@ def where(holds: Callable[[Stm, Any], bool] | str, s: Strategy | None = None) ->
     as the IR prints it, or of a scalar operation: `where("reduce")`."""
     if isinstance(holds, str):
         name = holds
+        if name not in (names := [*OPS, *_constructs()]):
+            raise UsageError(f"no construct or scalar operation is called '{name}'", hint=nearest(name, names))
 
         def is_it(stm: Stm, ctx: Any) -> bool:
             e = stm.exp
-            return name == (e.op if type(e) is ir.Op else _head(e))
+            return name == (e.op if type(e) is ir.Op else _name(type(e)))
 
         return _guarded(Strategy(f'where("{name}")', lambda stm, ctx: [stm] if is_it(stm, ctx) else None), s)
     test = holds
@@ -280,8 +284,15 @@ def _guarded(guard: Strategy, s: Strategy | None) -> Strategy:
     return guard if s is None else seq(guard, s)
 
 
-def _head(e: Exp) -> str:
-    return repr(e).partition("(")[0] if isinstance(e, ir.Soac | ir.Control) else type(e).__name__.lower()
+def _name(construct: type) -> str:
+    return construct.__name__.lower()
+
+
+def _constructs(base: type = Exp) -> list[str]:
+    """The names of the IR's constructs that have no kinds."""
+    below: list[type] = base.__subclasses__()
+    own = [_name(base)] if base is not ir.Op and base.__module__.startswith("futad.core.") else []
+    return [n for c in below for n in _constructs(c)] if below else own
 
 
 def at(place: str, s: Strategy | None = None) -> Strategy:

@@ -151,6 +151,20 @@ def test_text_of_a_loop_that_is_undone() -> None:
     assert explained([Measured((("loop", None), ("way", "kept")), 1)]) == "loop: every iteration kept"
 
 
+def test_fields_of_a_record_have_one_name() -> None:
+    """A field that comes back with round-off, beside one that is only compared, and one that is saved."""
+    prog = futad.compile(
+        """entry f (r: {a: f64, b: [2]f64, c: bool}) (k: i64): {a: f64, b: [2]f64, c: bool} =
+             loop r = r for i < k do
+               if r.c then r with a = r.a * r.b[i % 2] else r with b = [r.b[1] * 0.9, r.a] with c = true""",
+        backend="interp",
+    )
+    at, bar = {"a": 1.1, "b": [0.7, 1.3], "c": True}, {"a": 1.0, "b": [1.0, 2.0], "c": None}
+    want, _ = futad.vjp(prog.f, at, 5)[1](bar)
+    got, _ = futad.vjp(prog.f, at, 5, reversible=True)[1](bar)
+    assert np.allclose(got.a, want.a, rtol=1e-12) and np.allclose(got.b, want.b, rtol=1e-12)
+
+
 def test_amounts_near_a_unit() -> None:
     """999,992 bytes round to 1000 kB."""
     amounts = {999: "999 bytes", 1000: "1 kB", 999_499: "999 kB", 999_992: "1 MB", 10**9 - 1: "1 GB"}

@@ -141,6 +141,10 @@ def one(x: tuple[f64]):
     return x
 
 
+def doubled(x: f64["2*n"], y: f64["m", "m + n"]):
+    return x
+
+
 DECLARED = [
     (untyped, "'x' of untyped has no type of futad's: it has no annotation"),
     (starred, r"starred takes \*x"),
@@ -149,6 +153,7 @@ DECLARED = [
     (wrong_name, "annotation cannot be evaluated: name 'Unknown'"),
     (wrong_size, "'n \\+' is not a size"),
     (one, "a tuple of 1 parts"),
+    (doubled, "no argument has the size n by itself"),
 ]
 
 

@@ -9,7 +9,8 @@ from scipy import special
 
 import futad
 import futad.numpy as fnp
-from futad.numpy import bool_, f32, f64, i32, i64
+from futad.errors import TraceError
+from futad.numpy import bool_, f32, f64, i32, i64, u8, u64
 
 BACKENDS = ["interp", "c", "multicore", "emulated"]
 SHAPES = [(3, 4), (1, 1), (5, 2), (1, 6), (7, 1)]
@@ -165,6 +166,7 @@ PARTS = [list(SMOOTH)[i::6] for i in range(6)]
 @pytest.mark.parametrize("part", range(6))
 def test_derivatives_of_floats(part):
     """The Jacobian of weighted sums of all results, by forward and reverse mode, against central differences."""
+
     @futad.function(backend="c")
     def sums(x: f64["n", "d"], y: f64["n", "d"], r: f64["d"], a: f64):
         made = [fnp.asarray(SMOOTH[n](fnp, x, y, r, a)) for n in PARTS[part]]
@@ -284,3 +286,69 @@ def test_gradient_of_sort_and_extrema_at_ties():
         return fnp.sum(fnp.sort(x) * fnp.arange(x.shape[0])) + 10 * fnp.max(x)
 
     np.testing.assert_array_equal(futad.grad(ranked)(np.array([2.0, 1.0, 2.0, 0.0])), [12.0, 1.0, 3.0, 0.0])
+
+
+def test_slices_that_run_backwards():
+    """Their sizes are told where results are, as those of steps are."""
+
+    @futad.function(backend="interp")
+    def f(x: f64["n"], y: f64["n", 3]):
+        return x[4:1:-1], x[3::-1], x[:2:-1], x[2:2:-1], x[::-1], x[::-2], y[3:0:-1, ::-1], y[1:, 1::-1]
+
+    x, y = np.arange(6.0), np.arange(18.0).reshape(6, 3)
+    want = x[4:1:-1], x[3::-1], x[:2:-1], x[2:2:-1], x[::-1], x[::-2], y[3:0:-1, ::-1], y[1:, 1::-1]
+    for got, w in zip(f(x, y), want, strict=True):
+        assert np.array_equal(got, w)
+
+
+def test_quotients_and_powers_of_unsigned_integers():
+    def g(m, a, b, i):
+        return a // 3, a**2, 2**a % 5, b // 3, b**2, b // b, b | 1, a & 3, i & -1, a // i, a % 7
+
+    @futad.function(backend="interp")
+    def f(a: u8["n"], b: u64["n"], i: i32["n"]):
+        return g(fnp, a, b, i)
+
+    a, b = np.array([250, 3, 7, 0], "u1"), np.array([2**63 + 5, 3, 7, 2**64 - 1], "u8")
+    i = np.array([-3, 1, 7, 5], "i4")
+    for got, w in zip(f(a, b, i), g(np, a, b, i), strict=True):
+        assert got.dtype == w.dtype and np.array_equal(got, w)
+
+
+def test_arithmetic_of_bools():
+    def g(m, p, q):
+        one = p | True
+        return p + q, p * q, m.maximum(p, q), m.minimum(p, q), p // one, q % one, p**q, p << q, p + 1, q * 0.5, p < q
+
+    @futad.function(backend="interp")
+    def f(p: bool_["n"], q: bool_["n"]):
+        return g(fnp, p, q)
+
+    p, q = np.array([True, False, True, False]), np.array([True, True, False, False])
+    for got, w in zip(f(p, q), g(np, p, q), strict=True):
+        assert got.dtype == w.dtype and np.array_equal(got, w)
+    with pytest.raises(TraceError, match="there is no - of bools"):
+        futad.function(backend="interp")(minus)(p)
+
+
+def minus(p: bool_["n"]):
+    return p - p
+
+
+def test_a_number_in_several_rows():
+    @futad.function(backend="interp")
+    def f(x: f64["n", 2], at: i64["k"]):
+        return x.at[at].set(7.0)
+
+    x = np.arange(6.0).reshape(3, 2)
+    assert np.array_equal(f(x, np.array([2, 0])), [[7, 7], [2, 3], [7, 7]])
+
+
+def test_number_of_elements():
+    @futad.function(backend="interp")
+    def f(x: f64["n", 3], k: i64):
+        return x.size, fnp.sum(x) / x.size, k.size, x[0].size, fnp.zeros(x.size), x.reshape(x.size)
+
+    x = np.arange(6.0).reshape(2, 3)
+    for got, w in zip(f(x, 5), (6, 2.5, 1, 3, np.zeros(6), x.ravel()), strict=True):
+        assert np.array_equal(got, w)

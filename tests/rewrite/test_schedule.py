@@ -68,6 +68,7 @@ def test_edits_are_read_back_and_leave_the_original() -> None:
         ("-- c\nbefor fuse: id", 2, "'befor' begins no line of a schedule"),
         ("\n\nbefore fus: id", 3, "the schedule has no 'fus'"),
         ("before fuse: normalize(fol)", 1, "no rule or strategy is called 'fol'"),
+        ('before fuse: topdown(where("reduse") ; fold)', 1, "no construct or scalar operation is called 'reduse'"),
         ("before fuse: normaliz(fold)", 1, "no strategy is called 'normaliz'"),
         ("before fuse: repeat(id", 1, "'\\)' is expected, not the end"),
         ("before fuse: limit(x, id)", 1, "a number is expected, not 'x'"),

@@ -257,7 +257,7 @@ def _reverse_iterations(
     for u in underway:
         u.check(s.b, done[params.index(u.param) - 1], iterations_as_i64(s.b, bound))
     if stack is None:
-        told(s, stm, bound, {xs[q].name: r for q, r in restores.items()}, points, deviations)
+        told(s, stm, bound, [(xs[q].name, r) for q, r in restores.items()], points, deviations)
     for v, o in zip(captured, out[len(carried) :], strict=False):
         s.adj[v] = o
     for q, y in enumerate(seeds):

@@ -20,15 +20,17 @@ if TYPE_CHECKING:
 
 
 def told(
-    s: Scope, stm: ir.Stm, bound: Atom, restores: dict[str, Restore], points: Points | None, deviations: list[Atom]
-) -> None:
-    """Under a budget emit what a user may ask about a loop that is not run again."""
+    s: Scope, stm: ir.Stm, bound: Atom, restores: Sequence[tuple[str, Restore]], points: Points | None,
+    deviations: list[Atom],
+) -> None:  # fmt: skip
+    """Under a budget emit what a user may ask about a loop that is not run again; `restores`: with the names of
+    their variables, which the fields of a record have in common."""
     budget = Budget.of(stm.attrs) or s.ctx.how.budget
     if budget is None or budget == Budget() or (LEAF,) in stm.attrs:
         return
-    saved = [name for name, r in restores.items() if r.saved]
-    bits = [r.bits for r in restores.values() if r.bits is not None]
-    undone = [name for name, r in restores.items() if r.last is not None]
+    saved = [name for name, r in restores if r.saved]
+    bits = [r.bits for _, r in restores if r.bits is not None]
+    undone = [name for name, r in restores if r.last is not None]
     if not saved and not undone:
         return
     way = ("way", "kept" if saved else "undone")
@@ -45,7 +47,7 @@ def told(
     if deviations:
         most = reduce(lambda x, y: s.b.op("max", x, y), deviations)
         numbers["deviation"] = s.b.convert(I64, s.b.op("bits_f64", most))
-        allowed = max(r.returns.tolerance(elem_of(r.last.type)) for r in restores.values() if r.returns and r.last)
+        allowed = max(r.returns.tolerance(elem_of(r.last.type)) for _, r in restores if r.returns and r.last)
         numbers["allowed"] = i64(bits_of(allowed))
     s.b.add(ir.Stm((), ir.Measure(facts, tuple(numbers), tuple(numbers.values()))))
 
