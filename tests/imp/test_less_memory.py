@@ -63,9 +63,26 @@ entry beside_sums [n] (k: i64) (xs: [n][n]f64): ([n][n]f64, [n][n]f64) = -- 8
 entry swapped [n] (k: i64) (xs: [n][n]f64): ([n][n]f64, [n][n]f64) = -- 3
   let p = mul xs xs
   in loop (a, b) = (p, p) for i < k do (map (map (* 0.5)) b, map2 (map2 (+)) a b)
+-- What is copied, read before and updated is made where the copy is wanted; not while a part of it is read later.
+entry copied [n] (k: i64) (xs: [n][n]f64): [n][n]f64 = -- 2
+  loop ys = map (map (+ 1)) xs for i < k do
+    let ys = tabulate_2d n n (\\x y -> ys[(x + 1) % n, y] + 0.5 * ys[x, (y + 1) % n])
+    in copy ys with [0, n / 2] = ys[n / 2, 0] + 1
+entry copied_and_read [n] (k: i64) (xs: [n][n]f64): ([n][n]f64, [n]f64, f64) = -- 3
+  loop (ys, _, t) = (map (map (+ 1)) xs, replicate n 0, 0) for i < k do
+    let ys = tabulate_2d n n (\\x y -> ys[(x + 1) % n, y] + 0.5 * ys[x, (y + 1) % n])
+    let row = ys[i % n]
+    let zs = copy ys with [i % n, n / 2] = ys[n / 2, 0] + 1
+    in (zs, row, t + f64.sum (map2 (*) row zs[i % n]))
+entry scattered [n] (k: i64) (xs: [n][n]f64): ([n][n]f64, [n]f64, f64) = -- 3
+  loop (ys, _, t) = (map (map (+ 1)) xs, replicate n 0, 0) for i < k do
+    let ys = tabulate_2d n n (\\x y -> ys[(x + 1) % n, y] + 0.5 * ys[x, (y + 1) % n])
+    let row = ys[i % n]
+    let zs = scatter (copy ys) [i % n, (i + 2) % n] [map (+ 1) row, map (+ 2) row]
+    in (zs, row, t + f64.sum (map2 (*) row zs[i % n]))
 """
 SIZE = 160
-WITH_COUNT = ("stepped", "stepped_and_kept", "beside_sums", "swapped")
+WITH_COUNT = ("stepped", "stepped_and_kept", "beside_sums", "swapped", "copied", "copied_and_read", "scattered")
 ENTRIES = [line.split()[1] for line in TEXT.splitlines() if line.startswith("entry")]
 
 
