@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
@@ -98,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not backends or given.jobs < 1 or given.seconds <= 0:
             raise UsageError("--backends names none, or --jobs or --seconds is not positive")
         cc.find_compiler()
+        os.environ.setdefault("OMP_NUM_THREADS", "3")  # of `multicore`
         with checks.also(*[name for name in given.check.split(",") if name]):
             checks.modes()
             return _run(given, kinds, modes, backends)
