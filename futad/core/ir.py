@@ -10,7 +10,7 @@ bind sizes that later variables of the same pattern mention in their types (resu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from operator import is_
 from typing import Any
@@ -553,6 +553,12 @@ def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:
     if all(map(is_, s.exp.lambdas(), new)):
         return s
     return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: new.pop(0)), s.attrs)
+
+
+def with_statements(lam: Lambda, stms: Sequence[Stm]) -> Lambda:
+    """The scope with other statements; the same object if they are those that it has."""
+    same = len(stms) == len(lam.stms) and all(map(is_, stms, lam.stms))
+    return lam if same else Lambda(lam.params, tuple(stms), lam.result)
 
 
 # --- renaming --------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from futad.ad.tidy.take_back import take_back
 from futad.core import ir
+from futad.core.node import NODES
 from futad.core.types import ArrayType, Atom, Var
 from futad.legality import Legality
 
@@ -17,6 +18,8 @@ LEGAL = Legality("protect", "what derivative code overwrites is not copied first
 DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwritten")
 ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
 OWN = LEGAL.condition("made in the iteration", "each iteration overwrites what the others start from")
+
+CONSUMING = frozenset([c for c in NODES if issubclass(c, ir.Exp) and c.consuming is not ir.Exp.consuming])
 
 
 def protect(
@@ -63,7 +66,7 @@ class _Protector:
             exp, copies = self._exp(s.exp, live, own)
             out.append(s if exp is s.exp else ir.Stm(s.pat, exp, s.attrs))
             out += reversed(copies)
-            live.update(self.of(v) for v in ir.stm_free(s))
+            live.update([self.root.get(v, v) for v in ir.stm_free(s)])
         return out[::-1], result
 
     def _look(self, stms: Sequence[ir.Stm]) -> None:
@@ -99,6 +102,8 @@ class _Protector:
             return fresh
 
         def inner(lam: ir.Lambda) -> ir.Lambda:
+            if CONSUMING.isdisjoint(lam.inside()):
+                return lam
             repeats = bool(e.repeats())
             stms, result = self.scope(
                 lam.stms, lam.result, set() if repeats else live, set(lam.params) if repeats else own
