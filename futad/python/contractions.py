@@ -62,7 +62,8 @@ def _nest(out: Sequence[str], summed: Sequence[str], names: Sequence[str], parts
         made = _nest(out[1:], summed if out else summed[1:], [n.replace(letter, "") for n in names], inner)
         scope.results = [made]
     mapped = let(Soac("map", scope, [], over), made.elem, (over[0].dims[0], *made.dims))
-    return mapped if out else let(Call(f"{made.elem}.sum", mapped, hint="sum"), made.elem)
+    total = "or" if made.elem == "bool" else f"{made.elem}.sum"
+    return mapped if out else let(Call(total, mapped, hint="sum"), made.elem)
 
 
 def matmul(a: Any, b: Any) -> Array:

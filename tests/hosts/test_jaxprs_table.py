@@ -397,6 +397,7 @@ def test_what_is_only_said_is_left_out() -> None:
         (lambda a: jnp.fft.fft(a), "complex128"),
         (lambda a: jnp.fft.rfft(a), "'fft' has no rule"),
         (lambda a: a.astype("bfloat16"), "bfloat16"),
+        (lambda a: a.at[0].apply(jnp.sin), "'scatter' by a function of the elements"),
         (lambda a: jax.pure_callback(lambda y: y, a, a), "'pure_callback' has no rule"),
     ],
 )

@@ -318,7 +318,8 @@ def test_quotients_and_powers_of_unsigned_integers():
 def test_arithmetic_of_bools():
     def g(m, p, q):
         one = p | True
-        return p + q, p * q, m.maximum(p, q), m.minimum(p, q), p // one, q % one, p**q, p << q, p + 1, q * 0.5, p < q
+        numbers = p // one, q % one, p**q, p << q, p + 1, q * 0.5, p < q
+        return p + q, p * q, m.maximum(p, q), m.minimum(p, q), p @ q, m.outer(p, q), *numbers
 
     @futad.function(backend="interp")
     def f(p: bool_["n"], q: bool_["n"]):

@@ -35,7 +35,7 @@ from futad.jax.jaxprs.lifted import (
     whole,
 )
 from futad.jax.jaxprs.shapes import reshaped
-from futad.jax.jaxprs.table import Site, key_shape, rule
+from futad.jax.jaxprs.table import Site, Unsupported, key_shape, rule
 
 
 def difference(b: Builder, x: Atom, y: Atom) -> Atom:
@@ -214,6 +214,8 @@ _COMBINE: dict[str, tuple[str, Callable[[Prim], Const]]] = {
 def _scatter(s: Site, x: Value, indices: Value, updates: Value) -> Value:
     """x with windows of updates written, or combined, at the starts that rows of indices are."""
     b, dn, mode = s.b, s.params["dimension_numbers"], mode_of(s)
+    if s.name == "scatter" and s.params["update_jaxpr"] is not None:
+        raise Unsupported("by a function of the elements (x.at[i].apply(f)): write x.at[i].set(f(x[i]))")
     if s.name == "scatter-sub":
         updates = op_at(b, "neg", updates)
     combine = ("add", zero) if s.name == "scatter-sub" else _COMBINE.get(s.name)
