@@ -91,9 +91,20 @@ def core() -> Any:
     return compile_text(TEXT)
 
 
+@pytest.fixture(scope="module")
+def interpreted(core: Any) -> Any:
+    return compile_program(core)
+
+
+@pytest.fixture(scope="module")
+def compiled(core: Any) -> Any:
+    return compile_program(core, target=C, check=True)
+
+
 @pytest.fixture(scope="module", params=[C, MULTICORE], ids=lambda t: t.name)
-def backend(request: pytest.FixtureRequest, core: Any) -> CBackend:
-    return c_backend(compile_program(core, target=request.param, check=True), request.param)
+def backend(request: pytest.FixtureRequest, core: Any, compiled: Any) -> CBackend:
+    target = request.param
+    return c_backend(compiled if target is C else compile_program(core, target=target, check=True), target)
 
 
 def arguments(name: str, n: int) -> list[Any]:
@@ -103,9 +114,9 @@ def arguments(name: str, n: int) -> list[Any]:
 
 @pytest.mark.parametrize("n", [1, 2, 9, 70])
 @pytest.mark.parametrize("name", ENTRIES)
-def test_as_the_interpreter(core: Any, backend: CBackend, name: str, n: int) -> None:
+def test_as_the_interpreter(interpreted: Any, backend: CBackend, name: str, n: int) -> None:
     args = arguments(name, n)
-    for a, e in zip(backend.run(name, args), Interpreter(compile_program(core)).run(name, args), strict=True):
+    for a, e in zip(backend.run(name, args), Interpreter(interpreted).run(name, args), strict=True):
         np.testing.assert_allclose(a, e, rtol=1e-11, atol=1e-11)
 
 
@@ -116,8 +127,8 @@ def arrays_at_most(name: str) -> int:
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-def test_arrays_at_once(core: Any, name: str) -> None:
-    own = c_backend(compile_program(core, target=C, check=True))
+def test_arrays_at_once(compiled: Any, name: str) -> None:
+    own = c_backend(compiled)
     results = own.run(name, arguments(name, SIZE))
     held = own.memory()[0] + sum(r.nbytes for r in results if r.nbytes > 1 << 16)
     assert held / (8 * SIZE * SIZE) < arrays_at_most(name) + 0.5

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from futad.ad.tidy.take_back import take_back
 from futad.core import ir
-from futad.core.node import NODES
+from futad.core.alias import CONSUMING
 from futad.core.types import ArrayType, Atom, Var
 from futad.legality import Legality
 
@@ -18,8 +18,6 @@ LEGAL = Legality("protect", "what derivative code overwrites is not copied first
 DEAD = LEGAL.condition("not read later", "the return sweep reads what was overwritten")
 ONCE = LEGAL.condition("overwritten once", "two results are written to one array")
 OWN = LEGAL.condition("made in the iteration", "each iteration overwrites what the others start from")
-
-CONSUMING = frozenset([c for c in NODES if issubclass(c, ir.Exp) and c.consuming is not ir.Exp.consuming])
 
 
 def protect(
