@@ -38,6 +38,7 @@ from futad.python.elementwise import FLOAT_OPERATORS as _F
 from futad.python.elementwise import OPERATORS as _O
 from futad.python.elementwise import TESTS as _T
 from futad.python.elementwise import divide, floor_divide, negative, power
+from futad.python.place import fail as _fail
 from futad.python.reductions import Axis, argsort, logsumexp, mean, sort, std, var
 from futad.python.shaping import (
     arange,
@@ -547,6 +548,8 @@ def diag(x: Any) -> Array:
     v = _ew.as_value(x)
     n = v.shape[0]
     if v.ndim == 2:
+        if v.dims[0] != v.dims[1]:
+            _fail(f"a matrix of shape {_ew.shape_text(v.dims)} is not known to be square", "slice it, or x.sized(...)")
         return v[arange(n), arange(n)]
     return where(eye(n, dtype=bool_), v[:, None], 0)
 

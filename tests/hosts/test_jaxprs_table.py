@@ -204,6 +204,8 @@ SMOOTH: dict[str, tuple[Callable[..., Any], list[Any]]] = {
                       [X, 1]),
     "dynamic_update_slice": (lambda x, i: lax.dynamic_update_slice(x, x[:2, :2] * 2, (i, 9)), [X, 1]),
     "dot_general": (lambda x, y: (x @ y.T, jnp.einsum("ij,ik->kj", x, y), jnp.einsum("ij,kl->ikjl", x, y)), [X, Y]),
+    "dot_general of bools": (lambda x, y: ((x > 0) @ (y > 0).T, (x > 0) @ jnp.ones((4, 2), bool),
+                                           jnp.broadcast_to(x[:1] > 9, (2, 4)).T @ jnp.ones((2, 3), bool)), [X, Y]),
     "dot_general batch": (lambda t, x: (jnp.einsum("bij,bkj->bik", t, t), jnp.einsum("bij,ij->b", t, x)), [T, X]),
     "dot_general of several axes": (
         lambda t, x: [jnp.einsum(e, a, b) for e, a, b in (

@@ -52,6 +52,7 @@ CASES = {
     "numpy function": (lambda x, a: np.concatenate([x, x]), "np.concatenate([x, x])", "write fnp.concatenate"),
     "shapes": (lambda x, a: x[1:] + x, "x[1:] + x", "size n - 1 is not known to be n"),
     "shapes of matmul": (lambda x, a: x @ x[1:], "x @ x[1:]", "has sizes n and n - 1"),
+    "trace": (lambda x, a: fnp.trace(fnp.outer(x, x[1:])), "fnp.trace(fnp.outer(x, x[1:]))", "known to be square"),
     "rank": (lambda x, a: x[0, 1], "x[0, 1]", "rank 1 has no 2 indices"),
     "index": (lambda x, a: x[a], "x[a]", "an index is a whole number, not f64"),
     "mask": (lambda x, a: x[x > 0], "x[x > 0]", "fnp.where(mask, x, 0)"),

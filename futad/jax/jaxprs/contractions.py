@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import Atom, Prim, shape_of, zero
+from futad.core.types import BOOL, Atom, Prim, shape_of, zero
 from futad.jax.jaxprs.lifted import Value, nest, permuted, pointwise, whole
 from futad.jax.jaxprs.table import Site, rule
 
@@ -15,9 +15,16 @@ Labels = tuple[int, ...]
 Operand = tuple[Value, Labels]
 
 
+def _operations(elem: Prim) -> tuple[str, str]:
+    """What products and sums are of these elements."""
+    return ("and", "or") if elem is BOOL else ("mul", "add")
+
+
 def contracted(b: Builder, x: Value, xs: Labels, y: Value, ys: Labels, out: Labels, summed: Labels, elem: Prim) -> Atom:
     """The sum over the labels `summed` of products of x and y, whose axes have these labels, for all of `out`, of which
     each is a label of x or y where that does not repeat.  Integer factors of bools count."""
+
+    times, plus = _operations(elem)
 
     def ordered(v: Value, labels: Labels) -> tuple[Atom, Labels]:
         own = [labels[d] for d in v.axes]
@@ -27,7 +34,7 @@ def contracted(b: Builder, x: Value, xs: Labels, y: Value, ys: Labels, out: Labe
     def total(c: Builder, operands: Sequence[tuple[Atom, Labels]], left: Labels) -> Atom:
         if not left:
             p, q = [c.convert(elem, a) for a, _ in operands]
-            return c.op("mul", p, q)
+            return c.op(times, p, q)
         here = [i for i, (_, own) in enumerate(operands) if own and own[0] == left[0]]
 
         def body(d: Builder, *rows: Atom) -> Atom:
@@ -36,7 +43,7 @@ def contracted(b: Builder, x: Value, xs: Labels, y: Value, ys: Labels, out: Labe
             return total(d, inner, left[1:])
 
         terms = c.zip_with(body, *[operands[i][0] for i in here])
-        lam = c.lambda_([("x", elem), ("y", elem)], lambda d, p, q: [d.op("add", p, q)])
+        lam = c.lambda_([("x", elem), ("y", elem)], lambda d, p, q: [d.op(plus, p, q)])
         return c.emit(ir.Reduce(shape_of(terms.type)[0], (terms,), lam, (zero(elem),), True))[0]
 
     operands = [ordered(x, xs), ordered(y, ys)]
@@ -103,5 +110,5 @@ def _dot_general(s: Site, x: Value, y: Value) -> Value:
     made = Value(atom, out, shape)
     if repeated := [x.shape[p] for k, p, _ in sums if k not in own]:
         times = s.b.convert(elem, s.b.size_mul(repeated))
-        made = pointwise(s.b, lambda c, e: [c.op("mul", e, times)], [made], shape)[0]
+        made = pointwise(s.b, lambda c, e: [c.op(_operations(elem)[0], e, times)], [made], shape)[0]
     return made
