@@ -116,7 +116,8 @@ def _served(worker: Worker, left: list[str], seconds: float, end: float) -> Iter
     """The answers of one worker, taken from `left`; returns that of the case that broke it, if one did."""
     begun = False
     while left:
-        told = worker.read(min(seconds if begun else START, max(1.0, end - time.monotonic())))
+        given, left_over = seconds if begun else START, max(1.0, end - time.monotonic())
+        told = worker.read(min(given, left_over))
         if "begin" in told:
             while left and left[0] != told["begin"]:
                 left.pop(0)
@@ -125,6 +126,8 @@ def _served(worker: Worker, left: list[str], seconds: float, end: float) -> Iter
             name = left.pop(0)
             if not begun:  # no case's fault; others would have it as well
                 left.clear()
+            if told.get("late") and left_over < given:
+                return {"name": name, "skipped": "there was no time left"}
             return {"name": name, **told}
         else:
             left.pop(0)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from futad.core.ir import Program
 
 VARIABLE = "FUTAD_CHECK"
-IR, MEMORY, VALUES = "ir", "memory", "values"
-MODES = (IR, MEMORY, VALUES)
-EXECUTION = frozenset({MEMORY, VALUES})  # what compiled programs carry; IR is of the compiler, see core/check.py
+IR, MEMORY, VALUES, LANES = "ir", "memory", "values", "lanes"
+MODES = (IR, MEMORY, VALUES, LANES)
+EXECUTION = frozenset({MEMORY, VALUES, LANES})  # what compiled programs carry; IR is of the compiler, see core/check.py
 
 
 def modes() -> frozenset[str]:

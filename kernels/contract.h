@@ -30,6 +30,7 @@
 #define FUTAD_CONTRACT_PACKED 256  /* terms that are packed at a time, */
 #define FUTAD_CONTRACT_WIDE 4      /* of so many vectors of columns, */
 #define FUTAD_CONTRACT_SHARED 64   /* for so many rows */
+#define FUTAD_CONTRACT_RUN 4       /* elements side by side that are moved at once, if they are as many on average */
 #define FUTAD_CONTRACT_PARTS 4     /* pieces a thread, where there are as many */
 
 /* A vector that is in a register from here on: compilers would load it again for each use. */

@@ -194,12 +194,29 @@ static FUTAD_GEMM_ONCE void F(outers)(struct F(job) *job, int64_t from, int64_t 
   }
 }
 
+/* A run of elements, in moves of a fixed number each, of which the last one starts earlier. */
+static inline __attribute__((always_inline)) void F(moved)(T *restrict to, const T *from, int64_t count) {
+#define MOVES(k)                                                                        \
+  if (count >= k) {                                                                     \
+    for (int64_t j = 0; j + k < count; j += k) memcpy(to + j, from + j, k * sizeof(T)); \
+    memcpy(to + count - k, from + count - k, k * sizeof(T));                            \
+    return;                                                                             \
+  }
+  MOVES((int64_t)(FUTAD_GEMM_BYTES / sizeof(T)))
+#if FUTAD_GEMM_BYTES > 32
+  MOVES((int64_t)(32 / sizeof(T)))
+#endif
+  MOVES((int64_t)(16 / sizeof(T)))
+  for (int64_t j = 0; j < count; j++) to[j] = from[j];
+#undef MOVES
+}
+
 /* Pieces of work, each some columns, whose elements of B are put side by side, by some rows. */
 static FUTAD_GEMM_ONCE void F(packed)(struct F(job) *job, int64_t from, int64_t to, int64_t n, const int64_t *ka,
                                       const int64_t *kb, bool add) {
   enum { block = FUTAD_CONTRACT_WIDE * (FUTAD_GEMM_BYTES / sizeof(T)) };
   _Alignas(FUTAD_GEMM_BYTES) T B[FUTAD_CONTRACT_PACKED * block], tile[MR * block];
-  int64_t kp[FUTAD_CONTRACT_PACKED], cb[block], cc[block];
+  int64_t kp[FUTAD_CONTRACT_PACKED], cb[block], cc[block], run[block + 1], row[block + 1];
   struct futad_walk rows = job->plan.rows, columns = job->plan.columns, both = job->plan.both;
   const int64_t blocks = (columns.count + block - 1) / block;
   const int64_t groups = (rows.count + FUTAD_CONTRACT_SHARED - 1) / FUTAD_CONTRACT_SHARED;
@@ -210,15 +227,20 @@ static FUTAD_GEMM_ONCE void F(packed)(struct F(job) *job, int64_t from, int64_t 
     futad_walk_start(&both, unit / blocks / groups);
     futad_walk_start(&rows, group);
     futad_walk_start(&columns, start);
-    bool beside = true; /* columns of C */
+    int64_t runs = 0, beside = 0; /* where columns begin whose elements of B are side by side, and those of C */
     for (int64_t j = 0; j < wide; j++, futad_walk_next(&columns)) {
       cb[j] = columns.place[1], cc[j] = columns.place[2];
-      beside &= cc[j] == cc[0] + j;
+      if (!j || cb[j] != cb[j - 1] + 1) run[runs++] = j;
+      if (!j || cc[j] != cc[j - 1] + 1) row[beside++] = j;
     }
+    run[runs] = row[beside] = wide;
     for (int64_t p = 0; p < n; p++) {
       const T *at = job->B + both.place[1] + kb[p];
       kp[p] = p * width;
-      for (int64_t j = 0; j < wide; j++) B[p * width + j] = at[cb[j]];
+      if (FUTAD_CONTRACT_RUN * runs > wide)
+        for (int64_t j = 0; j < wide; j++) B[p * width + j] = at[cb[j]];
+      else
+        for (int64_t r = 0; r < runs; r++) F(moved)(B + p * width + run[r], at + cb[run[r]], run[r + 1] - run[r]);
       for (int64_t j = wide; j < width; j++) B[p * width + j] = 0;
     }
     for (int64_t i = 0; i < left; i += MR) {
@@ -234,13 +256,11 @@ static FUTAD_GEMM_ONCE void F(packed)(struct F(job) *job, int64_t from, int64_t 
         F(tile)((int)vectors, n, job->A + both.place[0], ra, ka, B + j, kp, (vectors - 1) * VL, tile + j, rt, high, false);
       }
       for (int64_t r = 0; r < high; r++) {
-        T *C = job->C + both.place[2] + rc[r];
-        const T *sums = tile + rt[r];
-        if (beside) {
-          C += cc[0];
-          for (int64_t j = 0; j < wide; j++) C[j] = add ? C[j] + sums[j] : sums[j];
-        } else {
-          for (int64_t j = 0; j < wide; j++) C[cc[j]] = add ? C[cc[j]] + sums[j] : sums[j];
+        for (int64_t b = 0; b < beside; b++) {
+          T *C = job->C + both.place[2] + rc[r] + cc[row[b]];
+          const T *sums = tile + rt[r] + row[b];
+          const int64_t length = row[b + 1] - row[b];
+          for (int64_t j = 0; j < length; j++) C[j] = add ? C[j] + sums[j] : sums[j];
         }
       }
     }

@@ -91,7 +91,7 @@ def _op(e: ir.Op, active: set[Var]) -> Flags:
     # Comparisons and bit counts have no derivative.
     if CONSTANT(OPS[e.op].partials is None and not carries(e)):
         return (False,)
-    return (any(is_active(a, active) for a in e.args),)
+    return (any([a in active for a in e.args if type(a) is Var]),)
 
 
 def _map(e: ir.Map, active: set[Var]) -> Flags:

@@ -53,29 +53,26 @@ class _Unknown(Exception):
 
 def without_shifts(lam: ir.Lambda) -> ir.Lambda:
     """The function with statements marked by whose value its results are only shifted and shifted back."""
-    out: list[ir.Stm] = []
-    for s in lam.stms:
-        exp = s.exp.rebuild(lambda a: a, without_shifts) if s.exp.lambdas() else s.exp
-        out.append(s if exp is s.exp else ir.Stm(s.pat, exp, s.attrs, s.grid))
+    out = [ir.map_scopes(s, without_shifts) for s in lam.stms]
     for at, s in enumerate(out):
         if _extremum(s) and NO_DERIVATIVE not in s.attrs and _cancels(s.pat[0], out[at + 1 :], lam.result):
             LEGAL.fired()
             out[at] = ir.Stm(s.pat, s.exp, (*s.attrs, NO_DERIVATIVE), s.grid)
-    return ir.Lambda(lam.params, tuple(out), lam.result)
+    return ir.with_statements(lam, out)
 
 
 def unmarked(stms: Iterable[ir.Stm]) -> list[ir.Stm]:
     """The statements without marks."""
     out: list[ir.Stm] = []
     for s in stms:
-        exp = s.exp.rebuild(lambda a: a, _unmarked) if s.exp.lambdas() else s.exp
-        attrs = tuple([a for a in s.attrs if a != NO_DERIVATIVE])
-        out.append(s if exp is s.exp and attrs == s.attrs else ir.Stm(s.pat, exp, attrs, s.grid))
+        s = ir.map_scopes(s, _unmarked)
+        attrs = tuple([a for a in s.attrs if a != NO_DERIVATIVE]) if s.attrs else ()
+        out.append(s if attrs == s.attrs else ir.Stm(s.pat, s.exp, attrs, s.grid))
     return out
 
 
 def _unmarked(lam: ir.Lambda) -> ir.Lambda:
-    return ir.Lambda(lam.params, tuple(unmarked(lam.stms)), lam.result)
+    return ir.with_statements(lam, unmarked(lam.stms))
 
 
 def _extremum(s: ir.Stm) -> bool:

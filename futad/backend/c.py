@@ -25,25 +25,28 @@ from futad.imp.watch import Watching
 from futad.runtime.ffi import CFunction, CLibrary, Layout
 from futad.target import C, Target
 
+GRAIN = 1 << 13  # scalar operations that are worth a thread
+
 
 class CBackend:
     """A program compiled to C, which all passes of `target` have seen.
 
-    Where the target has a thread pool each thread gets at least `grain` scalar operations; `carries` are the checks of
-    docs/checking.md that the code carries, by default those that FUTAD_CHECK names; with both, it is compiled twice and
-    each call made twice.
+    Where the target has a thread pool each thread gets at least `grain` scalar operations (by default GRAIN); `carries`
+    are the checks of docs/checking.md that the code carries, by default those that FUTAD_CHECK names; with those of
+    memory and values it is compiled twice and each call made twice.
     """
 
     fresh = True
 
     @deep
     def __init__(
-        self, program: core.Program, target: Target = C, grain: int = 1 << 13, carries: frozenset[str] | None = None
+        self, program: core.Program, target: Target = C, grain: int | None = None, carries: frozenset[str] | None = None
     ) -> None:
+        grain = GRAIN if grain is None else grain
         carries = checks.modes() if carries is None else carries
         self.memory_checked: CBackend | None = None
-        if carries >= checks.EXECUTION:
-            # Checked memory takes other code; values are checked in the code that runs unchecked.
+        if carries >= {checks.MEMORY, checks.VALUES}:
+            # Checked memory takes other code; values and lanes are checked in the code that runs unchecked.
             carries -= {checks.MEMORY}
             self.memory_checked = CBackend(program, target, grain, carries=frozenset({checks.MEMORY}))
         if target.choices is not None:
@@ -62,6 +65,10 @@ class CBackend:
             program = in_order(program)  # races between tasks are not looked for
 
             lowerer_class, self.emitter = Watching, CheckedEmitter
+        elif checks.LANES in carries:
+            from futad.backend.c_check_lanes import LaneCheckingEmitter
+
+            self.emitter = LaneCheckingEmitter
         self.reports = Reports() if checks.VALUES in carries else None
         lowerer = lowerer_class(program, target)
         lowerer.reports = self.reports or NO_REPORTS

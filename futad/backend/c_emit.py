@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from futad.backend import (
     c_blocks,
@@ -33,6 +34,7 @@ from futad.imp.report import Reports
 from futad.imp.tasks import Fork, Own
 from futad.imp.walk import loads_in, parts, statements
 
+FEW = 4  # elements that are folded one by one
 FAR = 16  # elements that GCC may step over in vectors
 
 
@@ -423,8 +425,21 @@ class CEmitter(Emitter):
             c_row_additions.emit(self, s)
         elif not s.independent and any(isinstance(x, ir.For) and c_sums.possible(x) for x in s.body):
             self.plain_for(c_sums.around(s))
+        elif self.depth > 1 and s.independent and s.partials and not isinstance(s.bound, ir.Num):
+            # GCC keeps the lanes of a fold in memory, and folds them one by one: that takes more than a few elements.
+            self.line(f"if ({self.expr(ir.sub(s.bound, s.start))} < {FEW}) {{")
+            self.branch(replace(s, independent=False, partials=[]))
+            self.line("} else {")
+            self.branch(s)
+            self.line("}")
         else:
             self.plain_for(s)
+
+    def branch(self, s: ir.For) -> None:
+        """A loop in a branch."""
+        self.depth += 1
+        self.plain_for(s)
+        self.depth -= 1
 
     def plain_for(self, s: ir.For) -> None:
         """A loop from its start to its end."""

@@ -61,7 +61,7 @@ def possible(em: CEmitter, loop: ir.For) -> Team | None:
     if found is None:
         return None
     nests, work = found
-    arrays = [replace(s, count=substitute(s.count, known)) for s in arrays]
+    arrays = [_had(s, count=substitute(s.count, known)) for s in arrays]
     changing = {n for s in every for n in (*s.defines(), *s.assigns())}
     sizes: list[Expr] = [nests, work, *[s.count for s in arrays]]
     if any(refs(e) & changing for e in sizes):
@@ -75,11 +75,21 @@ def _once(arrays: Sequence[ir.Ensure], every: Sequence[ir.Stmt]) -> bool:
     return all(isinstance(s.slot, int) and slots[s.slot] == 1 for s in arrays)
 
 
+def _had(s: ir.Ensure, count: Expr) -> ir.Ensure:
+    """What has the memory before the loop.  Where the pointer changes in an iteration it is another variable, as each
+    iteration begins with the pointer as it was."""
+    return replace(s, name=f"{s.name}_first" if s.mutable else s.name, count=count, mutable=False)
+
+
 def _without(body: list[ir.Stmt]) -> list[ir.Stmt]:
-    """The statements between nests that do not have memory."""
-    return [
-        s if isinstance(s, ir.Parallel) else s.map_bodies(_without) for s in body if not isinstance(s, ir.Ensure)
-    ]
+    """The statements between nests, where the memory is had before."""
+    out: list[ir.Stmt] = []
+    for s in body:
+        if isinstance(s, ir.Ensure) and s.mutable:
+            out.append(ir.Pointer(s.name, s.elem, _had(s, s.count).name, mutable=True))
+        elif not isinstance(s, ir.Ensure):
+            out.append(s if isinstance(s, ir.Parallel) else s.map_bodies(_without))
+    return out
 
 
 def _between(body: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
@@ -135,6 +145,7 @@ def emit(em: CEmitter, team: Team) -> None:
     name = f"futad_team_{em.number_of_regions}"
     em.number_of_regions += 1
     inside = c_threads.declarations([loop])
+    em.declared |= c_threads.declarations(team.arrays)
     mentioned = {*loop.mentions()}
     used = [n for n in em.declared if n in mentioned and n not in inside]
     assigned = {n for s in statements([loop]) for n in s.assigns()}

@@ -97,7 +97,7 @@ def _build_comment(source: Path, multicore: bool, executable: bool = False) -> s
 
     try:
         compiler = cc.find_compiler()
-        flags = cc.compile_flags(threads=multicore, compiler=compiler)
+        flags = cc.compile_flags(threads=multicore, compiler=compiler, once=True)
         command = [*compiler.command, *flags]
     except BackendError:
         command = ["cc", "-std=gnu11", "-O3", *(["-pthread"] if multicore else [])]

@@ -38,7 +38,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="name what is in the blocks but not checked")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of the values properties are tried on")
     parser.add_argument(
-        "--check", action="store_true", help="check every value that is bound and every element that is read; slower"
+        "--check", action="store_true", help="check every value, every element that is read, every lane; slower"
     )
     parser.add_argument("--exclude", metavar="TAG", action="append", default=[], help="skip cases so tagged")
 

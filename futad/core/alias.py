@@ -23,10 +23,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, product
 
 from futad.core import ir
+from futad.core.node import NODES
 from futad.core.types import Atom, Prim, Var
 from futad.core.union_find import UnionFind
 
 Flow = tuple[Var, Atom]
+
+CONSUMING = frozenset([c for c in NODES if issubclass(c, ir.Exp) and c.consuming is not ir.Exp.consuming])
+"""The constructs that overwrite an array of theirs."""
+OVERWRITING = CONSUMING | {c for c in NODES if issubclass(c, ir.Call | ir.Loop)}
+"""Those, and the ones that may let a function, or a loop's body, do so."""
 
 
 def flows(stm: ir.Stm, program: ir.Program | None = None) -> Iterator[Flow]:
@@ -200,8 +206,9 @@ def consumed_roots(e: ir.Exp, alias: Aliases) -> set[Var]:
         if type(a) is Var and type(a.type) is not Prim:
             out.add(alias.root(a))
     for lam in e.lambdas():
-        for s in lam.stms:
-            out |= consumed_roots(s.exp, alias)
+        if not OVERWRITING.isdisjoint(lam.inside()):
+            for s in lam.stms:
+                out |= consumed_roots(s.exp, alias)
     return out
 
 

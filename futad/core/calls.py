@@ -10,7 +10,9 @@ from futad.core.ir import Call, Lambda, Program, statements
 
 def calls(lam: Lambda) -> Counter[str]:
     """How often a scope, those inside it included, calls each function."""
-    return Counter(s.exp.name for s in statements(lam.stms) if type(s.exp) is Call)
+    if not lam.has(Call):
+        return Counter()
+    return Counter([s.exp.name for s in statements(lam.stms) if type(s.exp) is Call])
 
 
 def reached(program: Program, roots: Iterable[str]) -> list[str]:

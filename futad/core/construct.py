@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import is_
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from futad.core.types import AccType, ArrayType, Atom, Prim, Type, Var
@@ -319,6 +320,12 @@ def statements(stms: Iterable[Stm]) -> Iterator[Stm]:
         if stm.exp.scoped:
             for lam in reversed(stm.exp.lambdas()):
                 todo += reversed(lam.stms)
+
+
+def with_statements(lam: Lambda, stms: Sequence[Stm]) -> Lambda:
+    """The scope with other statements; the same object if they are those that it has."""
+    same = len(stms) == len(lam.stms) and all(map(is_, stms, lam.stms))
+    return lam if same else Lambda(lam.params, tuple(stms), lam.result)
 
 
 def stm_free(stm: Stm) -> dict[Var, None]:

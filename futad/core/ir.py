@@ -34,6 +34,7 @@ from futad.core.construct import Stm as Stm
 from futad.core.construct import shown
 from futad.core.construct import statements as statements
 from futad.core.construct import stm_free as stm_free
+from futad.core.construct import with_statements as with_statements
 from futad.core.contraction import Contraction as Contraction
 from futad.core.contraction import Factor as Factor
 from futad.core.entry import Entry as Entry
@@ -549,10 +550,9 @@ def map_scopes(s: Stm, f: Callable[[Lambda], Lambda]) -> Stm:
     """The statement with its nested scopes rewritten; the same object if each is returned as it was."""
     if not s.exp.scoped:
         return s
-    new = [f(lam) for lam in s.exp.lambdas()]
-    if all(map(is_, s.exp.lambdas(), new)):
-        return s
-    return Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: new.pop(0)), s.attrs)
+    old = s.exp.lambdas()
+    new = [f(lam) for lam in old]
+    return s if all(map(is_, old, new)) else Stm(s.pat, s.exp.rebuild(lambda a: a, lambda _: new.pop(0)), s.attrs)
 
 
 # --- renaming --------------------------------------------------------------------------------------------

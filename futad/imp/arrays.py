@@ -19,16 +19,14 @@ from futad.imp.ir import ZERO, Expr, Num, add
 from futad.imp.moves import moved
 from futad.imp.placement import in_step
 from futad.imp.rows import matrix, put_off
-from futad.imp.sharing import DEAD, UNREAD
+from futad.imp.sharing import DEAD, UNREAD, unread
 from futad.imp.views import (
     Acc,
     Fill,
-    Hint,
     Joined,
     Mem,
     Root,
     Sequence_,
-    SlotDestination,
     Value,
     View,
     dense_view,
@@ -90,14 +88,8 @@ def _update(lo: Lowerer, stm: core.Stm, e: core.Update, destinations: list[Desti
         if lo.can_overwrite(src):
             dst = src
         else:
-            # What is read, or is needed later, may lie where the result is wanted: an array that was updated there
-            # before, or a part of one.
-            destination = destinations[0].view if isinstance(destinations[0], Hint) else destinations[0]
-            slot = {destination.root} if isinstance(destination, SlotDestination) else set()
-            there = destination.roots if isinstance(destination, View) else slot
-            read = [v for v in (src, lo.value(e.value)) if isinstance(v, View)]
-            free = UNREAD(not any(there & v.roots for v in read)) and DEAD(not lo.roots_live(there))
-            dst = lo.alloc(src.elem, src.shape, destination if free else None, stm.pat[0].name)
+            free = unread(lo, destinations[0], [v for v in (src, lo.value(e.value)) if isinstance(v, View)])
+            dst = lo.alloc(src.elem, src.shape, free, stm.pat[0].name)
             lo.copy(dst, src)
         target = indexed(lo, dst, e.index, e.check)
     value = lo.value(e.value)

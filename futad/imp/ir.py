@@ -367,7 +367,7 @@ class For(Stmt):
     """`for var` from `start` to below `bound`.  `map`: a map's loop, whose iterations could run in any order apart from
     additions to memory and folds of scalars.  `independent`: no iteration reads or writes what another writes, apart
     from `partials`, so the iterations may be vectorised.  `lanes`: the bytes of the smallest element if that is to be
-    done whatever the C compiler thinks of it, and 0 if it may choose."""
+    done whatever the C compiler thinks of it, and 0 if it may choose.  `flat`: it is two loops of the program."""
 
     var: Declared
     bound: Expr
@@ -378,6 +378,7 @@ class For(Stmt):
     map: bool = False
     step: int = 1
     lanes: int = 0
+    flat: bool = False
 
 
 Memory = Annotated[dict[str, frozenset[Any]], "static"]

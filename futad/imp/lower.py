@@ -52,7 +52,7 @@ from futad.imp.loops.overlapped_tiling import tiled
 from futad.imp.outline import lower_outlined, separate_functions
 from futad.imp.placement import short_circuit
 from futad.imp.report import NO_REPORTS, Reports
-from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, fitting, saved
+from futad.imp.sharing import DEAD, FREE, HELD, ONCE, OURS, UNREAD, consumed_vars, fitting, saved, unread
 from futad.imp.transpose import merged, transpose, transposition
 from futad.imp.views import Acc, AccumulateInto, Fill, Hint, Joined, Mem, Root, SlotDestination, Value, View, dense_view
 from futad.target import Target
@@ -407,7 +407,7 @@ class Lowerer(Unchecked):
         """What consumes an array made here, for a wanted result, wants that array in the same place."""
         results: Sequence[Var] = stm.pat
         match stm.exp:
-            case core.Update(a):
+            case core.Update(a) | core.Alias(a) | core.Copy(a):
                 # Nothing else uses the array afterwards; whether it is overwritten is seen then.
                 destination = sc.destinations.get(stm.pat[0])
                 if a in born and sc.last[a] < len(sc.lam.stms) and sc.lam.stms[sc.last[a]] is stm:
@@ -416,8 +416,6 @@ class Lowerer(Unchecked):
                 return
             case core.Scatter() | core.Hist() | core.WithAcc():
                 sources: tuple[Atom, ...] = stm.exp.consumes()
-            case core.Alias(a) | core.Copy(a):
-                sources = (a,)
             case core.Reshape(a):
                 destination = sc.destinations.get(stm.pat[0])
                 known = all(n in self.env for n in shape_of(a.type) if isinstance(n, Var))
@@ -480,7 +478,7 @@ class Lowerer(Unchecked):
 
     def materialise(self, v: View, destination: Destination = None, *, heap: bool = False) -> View:
         """A copy of the array in memory of its own."""
-        dst = self.alloc(v.elem, v.shape, destination, heap=heap)
+        dst = self.alloc(v.elem, v.shape, unread(self, destination, [v]), heap=heap)
         self.copy(dst, v)
         return dst
 

@@ -11,10 +11,11 @@ from futad.core.alias import overwritable
 from futad.core.types import Var
 from futad.imp.ir import Bin, Expr, Num, Ref, Scalar
 from futad.imp.regions import Regions
-from futad.imp.views import Root, Value, View
+from futad.imp.views import Hint, Root, SlotDestination, Value, View
 from futad.legality import Legality
 
 if TYPE_CHECKING:
+    from futad.imp.dispatch import Destination
     from futad.imp.lower import Lowerer
 
 IN_PLACE = Legality("in place", "what consumes an array, or makes one like it, writes over its memory", fires=False)
@@ -44,6 +45,16 @@ def _unwritten(e: core.Exp) -> core.Atoms:
         case core.MatMul():
             return e.plus
     return ()
+
+
+def unread(lo: Lowerer, destination: Destination, read: Sequence[View]) -> Destination:
+    """The place where a copy is wanted; none if it holds what the copy reads, or what is needed later: an array that
+    was made or updated there before, or a part of one."""
+    wanted = destination.view if isinstance(destination, Hint) else destination
+    slot = {wanted.root} if isinstance(wanted, SlotDestination) else set()
+    there = wanted.roots if isinstance(wanted, View) else slot
+    free = UNREAD(not any(there & v.roots for v in read)) and DEAD(not lo.roots_live(there))
+    return wanted if free else None
 
 
 def saved(lo: Lowerer, values: Sequence[Value], written: Sequence[View | Root | None]) -> list[Value]:

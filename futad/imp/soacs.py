@@ -288,8 +288,8 @@ class SoacLoop:
 
 
 def _is_scalar_map(s: ir.Stmt) -> bool:
-    """Whether the statement is a loop whose iterations are independent, or a bound of one."""
-    return isinstance(s, ir.Decl) or (isinstance(s, ir.For) and s.independent and not s.partials)
+    """Whether the statement is a loop over the width whose iterations are independent, or a bound of one."""
+    return isinstance(s, ir.Decl) or (isinstance(s, ir.For) and s.independent and not s.partials and not s.flat)
 
 
 def _bases(v: Value | None) -> Iterator[Mem]:

@@ -11,6 +11,7 @@ from futad.core.nest import Nest, Read
 from futad.core.node import Range
 from futad.core.operator import may_fail
 from futad.core.types import I64, ONE, ZERO, Atom, Const, Var, i64
+from futad.optimise.digits import Digits, Products, Size, digits_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +80,15 @@ def _product(x: Form, y: Form) -> Form | None:
 @dataclass(slots=True)
 class Iterations:
     """The axes of a nest: their `sizes`, the parts of arrays that its parameters are (`reads`, by axis), and the
-    statements in it (`made`, by what they bind; all that is bound: `bound`).  `counters`: arrays 0, 1, ...  `outside`:
-    copies, to be put before the nest, of what forms need of its statements."""
+    statements in it (`made`, by what they bind; all that is bound: `bound`).  `counters`: arrays 0, 1, ...; `products`:
+    integers that are products.  Iterations of some are several axes, which `digits` are, if all `split` are what they
+    seem (`digits.py`).  `outside`: copies, to be put before the nest, of what forms need of its statements."""
 
     counters: set[Var]
+    products: Products = field(default_factory=dict)
     sizes: list[Atom] = field(default_factory=list)
+    digits: dict[Var, Form] = field(default_factory=dict)
+    split: list[Size] = field(default_factory=list)
     reads: dict[Var, Read] = field(default_factory=dict)
     made: dict[Var, ir.Stm] = field(default_factory=dict)
     bound: set[Var] = field(default_factory=set)
@@ -98,11 +103,26 @@ class Iterations:
             self.made.update(dict.fromkeys(s.pat, s))
 
     def inside(self, m: ir.Map) -> None:
-        """One axis more: that of a map in the nest."""
+        """The axes of one map more in the nest."""
         self.enter(m.lam)
         outside = self.bound - self.counters  # what counts does not depend on where it does
-        self.reads = Nest([], (), [], outside).elements(m.arrays, m.lam, len(self.sizes), self.reads)
-        self.sizes.append(m.width)
+        digits = self._digits(m)
+        level = len(self.sizes) if digits is None else -1
+        self.reads = Nest([], (), [], outside).elements(m.arrays, m.lam, level, self.reads)
+        if digits is None:
+            self.sizes.append(m.width)
+            return
+        self.reads = {v: r for v, r in self.reads.items() if level not in r.levels}
+        self.digits |= {v: Form(((len(self.sizes) + k, 1),)) for v, k in digits.parts.items()}
+        self.split.append(digits.whole)
+        b = Builder()
+        self.sizes += [size.atom(b) for size in digits.sizes]
+        self.outside += b.stms
+
+    def _digits(self, m: ir.Map) -> Digits | None:
+        counts = [p for a, p in zip(m.arrays, m.lam.params, strict=True) if a in self.counters]
+        found = [digits_of(m, p, self.products) for p in counts]
+        return next((d for d in found if d is not None), None)
 
     def form(self, a: Atom) -> Form | None:
         """An i64 as a sum of iterations; None if it is something else."""
@@ -112,6 +132,8 @@ class Iterations:
             return None
         if a not in self.bound:
             return Form(rest=((a, 1),))
+        if a in self.digits:
+            return self.digits[a]
         read = self.reads.get(a)
         if read is not None:
             return Form(((read.levels[0], 1),)) if read.array in self.counters and len(read.levels) == 1 else None

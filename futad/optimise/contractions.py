@@ -28,7 +28,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.contraction import contraction
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.nest import Nest, Reads, nest_of, whole
+from futad.core.nest import Nest, nest_of
 from futad.core.operator import scalar_op
 from futad.core.types import (
     BOOL,
@@ -50,6 +50,7 @@ from futad.core.types import (
 )
 from futad.legality import Legality
 from futad.optimise.affine import Form, Iterations, total
+from futad.optimise.digits import Products, as_they_are, products
 from futad.optimise.tables import Table, table_of
 from futad.rewrite.dce import effects
 
@@ -74,16 +75,28 @@ FEWEST = 1 << 10  # products: fewer, if their number is known, are summed up in 
 
 def contractions(program: Program) -> Program:
     """Such sums of every function as contractions; functions without them stay the same objects."""
-    return ir.map_bodies(program, lambda body: _scope(body, set()))
+    return ir.map_bodies(program, lambda body: _scope(body, _Known(set(), {})))
 
 
-def _scope(lam: Lambda, counters: set[Var]) -> Lambda:
-    counters = counters | {s.pat[0] for s in lam.stms if _counts(s.exp)}
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What is known of variables from outside: arrays 0, 1, ... and products."""
+
+    counters: set[Var]
+    products: Products
+
+    def inside(self, lam: Lambda) -> _Known:
+        """The same in a scope."""
+        return _Known(self.counters | _counting(lam.stms), self.products | products(lam.stms))
+
+
+def _scope(lam: Lambda, known: _Known) -> Lambda:
+    known = known.inside(lam)
     out: list[Stm] = []
     for s in lam.stms:
         sums = isinstance(s.exp, ir.Map) and ir.Reduce in s.exp.lam.inside()
-        made = _made(s, counters) if sums else None
-        out += [ir.map_scopes(s, lambda inner: _scope(inner, counters))] if made is None else made
+        made = _made(s, known) if sums else None
+        out += [ir.map_scopes(s, lambda inner: _scope(inner, known))] if made is None else made
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
 
@@ -93,19 +106,20 @@ def _scalars(stms: Sequence[Stm]) -> bool:
     return all(isinstance(s.exp, ir.Op | ir.Alias | ir.Iota | ir.At) for s in stms)
 
 
-def _counts(e: ir.Exp) -> bool:
-    return type(e) is ir.Iota and e.start is ZERO and e.step is ONE
+def _counting(stms: Sequence[Stm]) -> set[Var]:
+    """The arrays 0, 1, ... among statements."""
+    return {s.pat[0] for s in stms if type(s.exp) is ir.Iota and s.exp.start is ZERO and s.exp.step is ONE}
 
 
-def _made(s: Stm, counters: set[Var]) -> list[Stm] | None:
+def _made(s: Stm, known: _Known) -> list[Stm] | None:
     """The statements that a map becomes; None if there are no such sums in it."""
     if NO_EFFECT(not effects((s,))):
-        return _contracted(s, counters) or _beside(s, counters)
+        return _contracted(s, known) or _beside(s, known)
     b = Builder()
     without = _asserted(b, s)
     if without is s or not NO_EFFECT(not effects((without,))):
         return None
-    made = _contracted(without, counters) or _beside(without, counters)
+    made = _contracted(without, known) or _beside(without, known)
     return None if made is None else [*b.stms, *made]
 
 
@@ -143,17 +157,16 @@ def _asserted(b: Builder, s: Stm) -> Stm:
     return ir.map_scopes(s, stripped) if moved else s
 
 
-def _beside(s: Stm, counters: set[Var]) -> list[Stm] | None:
+def _beside(s: Stm, known: _Known) -> list[Stm] | None:
     """The statements that a map becomes in which such sums, in maps inside of maps, are beside other statements."""
     e = s.exp
     assert isinstance(e, ir.Map)
     nest = Nest([], e.arrays)
     nest.enter(e.lam)
     for path in _paths(nest):
-        counting = counters | {t.pat[0] for lam in path.lams for t in lam.stms if _counts(t.exp)}
         for t in path.body.stms:
             b = Builder()
-            made = _one(b, s, path, t, counting) if _is_sum(t) else None
+            made = _one(b, s, path, t, known) if _is_sum(t) else None
             if made is None:
                 continue
             LEGAL.fired()
@@ -161,7 +174,7 @@ def _beside(s: Stm, counters: set[Var]) -> list[Stm] | None:
             leaf = Lambda(body.params, tuple([u for u in body.stms if u is not t]), body.result)
             parts = [made, *[Var(made.name, row_type(made.type, k)) for k in range(1, path.depth)], t.pat[0]]
             rest = path.threaded(s, leaf, [{a: p} for a, p in pairwise(parts)])
-            return [*b.stms, *(_beside(rest, counters) or [ir.map_scopes(rest, lambda m: _scope(m, counters))])]
+            return [*b.stms, *(_beside(rest, known) or [ir.map_scopes(rest, lambda m: _scope(m, known))])]
     return None
 
 
@@ -178,17 +191,20 @@ def _paths(nest: Nest) -> Iterator[Nest]:
                 yield from _paths(more)
 
 
-def _one(b: Builder, s: Stm, nest: Nest, t: Stm, counters: set[Var]) -> Var | None:
+def _one(b: Builder, s: Stm, nest: Nest, t: Stm, known: _Known) -> Var | None:
     """The sums that a scalar of a nest is, for all of its iterations; None if they are no contraction."""
     assert isinstance(s.exp, ir.Map)
-    at = Iterations(counters, [s.exp.width, *[m.width for m in nest.maps]], _reads(nest, counters))
-    for lam in nest.lams:
-        at.enter(lam)
+    counters = known.counters.union(*[_counting(lam.stms) for lam in nest.lams])
+    at = Iterations(counters, known.products)
+    for m in (s.exp, *nest.maps):
+        assert isinstance(m, ir.Map)
+        at.inside(m)
+    outs = len(at.sizes)
     terms = _terms(t, at)
-    return _contraction(b, at, s, nest, t.pat[0], terms) if terms is not None else None
+    return _contraction(b, at, s, nest, outs, t.pat[0], terms) if terms is not None else None
 
 
-def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
+def _contracted(s: Stm, known: _Known) -> list[Stm] | None:
     """The statements that a nest of maps becomes; None if it has no such sums."""
     nest = nest_of(s, between=_scalars)
     if nest is None or not nest.in_order:
@@ -196,13 +212,12 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     e = s.exp
     assert isinstance(e, ir.Map)
     body = nest.body
-    counters = counters | {t.pat[0] for lam in nest.lams for t in lam.stms if _counts(t.exp)}
     b = Builder()
     sums: dict[Var, Var] = {}  # by the scalar that each is: all of them
     for t in body.stms:
         if not _is_sum(t):
             continue
-        made = _one(b, s, nest, t, counters)
+        made = _one(b, s, nest, t, known)
         if made is not None:
             sums[t.pat[0]] = made
     if not sums:
@@ -213,14 +228,6 @@ def _contracted(s: Stm, counters: set[Var]) -> list[Stm] | None:
     stms = tuple([t for t in body.stms if not (t.pat and t.pat[0] in sums)])
     leaf = Lambda((*body.params, *sums), stms, body.result)
     return [*b.stms, nest.around(s, leaf, s.pat, tuple(sums.values()))]
-
-
-def _reads(nest: Nest, counters: set[Var]) -> Reads:
-    """What the nest's parameters are parts of; what counts does not depend on where it does."""
-    out = nest.reads()
-    for level, (arrays, lam) in enumerate(zip([nest.arrays, *[m.arrays for m in nest.maps]], nest.lams, strict=True)):
-        out.update({p: whole(a).element(level) for a, p in zip(arrays, lam.params, strict=True) if a in counters})
-    return out
 
 
 # --- what is summed ----------------------------------------------------------------------------------------
@@ -324,13 +331,14 @@ def _conditions(at: Iterations, a: Atom, value: bool) -> list[Form] | None:
     return [f for p in parts if p is not None for f in p] if None not in parts else None
 
 
-def _contraction(b: Builder, at: Iterations, s: Stm, nest: Nest, sums: Var, terms: _Terms) -> Var | None:
-    """The sums of a nest, for all iterations of its axes; None if they are no contraction, or if it does not pay."""
-    outs = nest.depth
+def _contraction(b: Builder, at: Iterations, s: Stm, nest: Nest, outs: int, sums: Var, terms: _Terms) -> Var | None:
+    """The sums of a nest, which the first `outs` axes are of, for all iterations; None if they are no contraction, or
+    if it does not pay."""
     known = [n.value for n in at.sizes if isinstance(n, Const)]
     if len(at.sizes) > MOST_AXES or len(known) == len(at.sizes) and prod(known) < FEWEST:
         return None
-    parts = [_part(at, f, bool(terms.within)) for f in terms.factors]
+    asked = any(size.of for size in at.split)
+    parts = [_part(at, f, asked or bool(terms.within)) for f in terms.factors]
     left, right = parts
     if left is None or right is None or not _pays(left, right, outs):
         return None
@@ -341,14 +349,16 @@ def _contraction(b: Builder, at: Iterations, s: Stm, nest: Nest, sums: Var, term
 
     def product(inner: Builder) -> Var:
         x, y = [replace(p.built(inner), open=bool(terms.within)) for p in (left, right)]
-        return inner.let(contraction(tuple(at.sizes), outs, x, y), sums.name)
+        out = inner.let(contraction(tuple(at.sizes), outs, x, y), sums.name)
+        return out if outs == nest.depth else inner.let(ir.Reshape(out, _widths(s, nest)), sums.name)
 
     checked = [p for p in (left, right) if isinstance(p, _Read) and p.checked]
-    if not checked:
+    if not checked and not asked:
         return product(b)
     if not nest.in_order:
         return None  # then what stands beside would be there twice
-    sure = _all(b, [c for p in checked for c in _in_range(b, at, p, terms.within)])
+    ranges = [c for p in checked for c in _in_range(b, at, p, terms.within)]
+    sure = _all(b, [as_they_are(b, at.split), *ranges])
     (out,) = b.emit(
         ir.If(sure, b.body(lambda inner: [product(inner)]), b.body(lambda inner: [_as_it_was(inner, s, nest, sums)])),
         sums.name,
@@ -356,11 +366,14 @@ def _contraction(b: Builder, at: Iterations, s: Stm, nest: Nest, sums: Var, term
     return out
 
 
+def _widths(s: Stm, nest: Nest) -> tuple[Atom, ...]:
+    assert isinstance(s.exp, ir.Map)
+    return (s.exp.width, *[m.width for m in nest.maps])
+
+
 def _as_it_was(b: Builder, s: Stm, nest: Nest, sums: Var) -> Var:
     """The sums by the nest."""
-    e = s.exp
-    assert isinstance(e, ir.Map)
-    out = Var(sums.name, array_of(sums.type, e.width, *[m.width for m in nest.maps]), sums.at)
+    out = Var(sums.name, array_of(sums.type, *_widths(s, nest)), sums.at)
     leaf = Lambda(nest.body.params, nest.body.stms, (sums,))
     b.add(replace(nest.around(s, leaf, (out,)), attrs=()))
     return out
@@ -399,7 +412,7 @@ def _less(b: Builder, a: Atom, most: int) -> list[Atom]:
 def _all(b: Builder, conditions: list[Atom]) -> Atom:
     out: Atom = TRUE
     for c in conditions:
-        out = c if out is TRUE else b.op("and", out, c)
+        out = c if out is TRUE else out if c is TRUE else b.op("and", out, c)
     return out
 
 

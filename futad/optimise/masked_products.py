@@ -61,7 +61,7 @@ def _statement(s: Stm, scope: Sequence[Stm]) -> list[Stm] | None:
     """The statements that a nest becomes; None if no matrix product comes of it."""
     if any(isinstance(v.type, AccType) for v in s.pat):
         return None
-    if not any(isinstance(t.exp, ir.If) for t in ir.statements((s,))):
+    if not any(lam.has(ir.If) for lam in s.exp.lambdas()):
         return None
     work = _Nest()
     new = work.inside(s)
@@ -141,8 +141,9 @@ class _Nest:
             elif isinstance(s.exp, ir.Op) and s.exp.op in ("eq", "ne"):
                 self.seldom[s.pat[0]] = ("eq", "ne").index(s.exp.op)
             made = self._branch(s, s.exp) if isinstance(s.exp, ir.If) else None
-            out += [self.inside(s)] if made is None else made
-            self.bound.update(v for t in out for v in t.pat)
+            new = [self.inside(s)] if made is None else made
+            out += new
+            self.bound.update([v for t in new for v in t.pat])
         same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
         return lam if same else Lambda(lam.params, tuple(out), lam.result)
 

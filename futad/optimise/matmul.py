@@ -52,6 +52,8 @@ VECTOR_OUTSIDE = LEGAL.condition("vector from outside", "each iteration multipli
 PLACE_OUTSIDE = LEGAL.condition("place from outside", "each iteration adds its outer product to another place")
 NOTHING_ELSE = LEGAL.condition("nothing else in the map", "other updates and assertions of the iterations are lost")
 
+SUMS = (ir.Reduce, ir.UpdateAcc)  # products are found in what has one of them
+
 
 def matmul(program: Program, stats: Stats | None = None, computed: bool = False) -> Program:
     """Find matrix products in every function; `computed`: also of factors that are computed for the product."""
@@ -91,6 +93,9 @@ class Products:
         for s in lam.stms:
             made = self.made
             if type(s.exp) in (ir.Map, ir.WithAcc):
+                if not any(lam.has(*SUMS) for lam in s.exp.lambdas()):
+                    out.append(s)
+                    continue
                 new = self.products(s)
                 if self.computed:
                     new = self.of_factors(s, made) or new

@@ -4,7 +4,8 @@
 
 The sums are the table's *keys*; no iteration is in two of them, so every pair of keys is met.  Where a sum skips values
 (i + 2 * p, with one i), these have the element of the last one before: code may fail where no iteration runs it.  Of a
-sum with a step that is not known (i + d * p) each iteration is a key by itself.
+sum with a step that is not known (i + d * p) each iteration is a key by itself, but where it is made of sums without
+(w * (i + p) + j + q), which are keys then.
 """
 
 from __future__ import annotations
@@ -31,12 +32,13 @@ Steps = tuple[tuple[int, int], ...]
 @dataclass(slots=True)
 class Table:
     """Scalar code, the scalar `value`, of iterations `at`: by the sums of these (`keys`).  `apart`:
-    iterations of some sum are keys by themselves."""
+    iterations of some sum are keys by themselves.  `made`: integers that are computed of keys."""
 
     at: Iterations
     value: Var
     keys: list[Steps] = field(default_factory=list)
     apart: bool = False
+    made: set[Var] = field(default_factory=set)
 
     @property
     def forms(self) -> list[Form]:
@@ -67,6 +69,13 @@ class Table:
             return True
         form = at.form(a)
         if form is not None and form.scaled:
+            made: set[Var] = set()
+            parts = self._parts(a, made)
+            if any(len(part.axes) > 1 for part in parts):
+                self.made |= made
+                for part in parts:
+                    self._key(part.steps)
+                return True
             self.apart = True
             for axis in reversed(form.axes):  # those of the result last
                 self._key(((axis, 1),))
@@ -80,6 +89,14 @@ class Table:
             return not read.rest
         s = at.made.get(a)
         return s is not None and self._statement(s)
+
+    def _parts(self, a: Atom, made: set[Var]) -> list[Form]:
+        """The sums with known steps that an integer is computed of, by way of what is `made` of these."""
+        form = self.at.form(a)
+        if form is None or not form.scaled or not isinstance(a, Var):
+            return [form] if form is not None else []
+        made.add(a)
+        return [part for x in self.at.made[a].exp.operands() for part in self._parts(x, made)]
 
     def _read(self, read: Read) -> None:
         for level in read.levels:
@@ -102,6 +119,7 @@ class Table:
             own = {v for t in inner for v in t.pat}
             free = [v for v in ir.stm_free(s) if v not in own and isinstance(v.type, Prim)]
             results = [a for lam in e.lambdas() for a in lam.result]
+            inner.sort(key=lambda t: not isinstance(t.exp, ir.At))  # keys in the order of the dimensions that are read
             return all(map(self._statement, inner)) and all(map(self._visit, [*free, *results]))
         return isinstance(e, ir.Op | ir.Alias) and all(map(self._visit, e.operands()))
 
@@ -175,7 +193,7 @@ class _Copy:
         if isinstance(a, Const) or (a not in at.bound and a not in self.done):
             return a
         if a not in self.done:
-            form = at.form(a)
+            form = at.form(a) if a not in self.table.made else None
             read = at.reads.get(a)
             if form is not None:
                 self.done[a] = self._form(form)

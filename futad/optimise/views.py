@@ -33,6 +33,8 @@ def hoist_views(program: Program) -> Program:
 
 
 def _scope(lam: Lambda, ranges: Ranges) -> Lambda:
+    if not lam.has(ir.Map, ir.For):
+        return lam
     mark = ranges.mark()
     _declare(ranges, lam.params)
     out: list[Stm] = []

@@ -5,7 +5,9 @@
 
 Sources include `prelude.h` and other headers of `kernels/`.  Environment: FUTAD_CC (then CC) names the
 compiler and may carry arguments; FUTAD_OPT is the level of optimisation, FUTAD_CFLAGS adds flags; FUTAD_CACHE_DIR
-moves the cache; FUTAD_PROGRESS=0 says nothing of a compiler that takes long.
+moves the cache; FUTAD_PROGRESS=0 says nothing of a compiler that takes long or crashes.
+
+A compiler that crashes on a source compiles it again with less optimisation (`_with_less`).
 """
 
 from __future__ import annotations
@@ -39,6 +41,12 @@ LEVELS = ("0", "1", "2", "3")
 LLVM = "-mllvm"  # before an option of clang's that versions may lack
 # Of code that is to be there soon: -O1 takes twice as long, and functions of vectors have nobody who calls them.
 QUICK_FLAGS = ("-Og", "-fno-openmp-simd", "-DFUTAD_NO_LIBMVEC")
+# GCC's pass that makes vectors of straight-line code: off, or there and changing nothing (see `compile_flags`).
+NO_SLP = ("-fno-tree-slp-vectorize",)
+IDLE_SLP = ("-ftree-slp-vectorize", "-fdbg-cnt=vect_slp:0")
+# What a compiler that crashes is asked for instead, in turn.
+NO_VECTORS = ("-fno-tree-vectorize", "-fno-tree-slp-vectorize", "-fno-openmp-simd")
+LESS = (("without vectors", NO_VECTORS), ("at -O1", (*NO_VECTORS, "-O1")), ("at -O0", (*NO_VECTORS, "-O0")))
 INSTALL_HINT = (
     "`pip install 'futad[compiler]'` brings one; or install one (Debian, Ubuntu: `apt install gcc libc6-dev`; "
     "Fedora: `dnf install gcc`; macOS: "
@@ -221,8 +229,10 @@ def standalone(source: str) -> str:
     return source
 
 
-def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) -> list[str]:
+def compile_flags(*, threads: bool = False, compiler: Compiler | None = None, once: bool = False) -> list[str]:
     """The flags every emitted source is compiled with (see also `link_flags`).
+
+    `once`: nobody compiles again where the compiler crashes, so no flags that a version is known to crash with.
 
     Not -ffast-math: NaN, infinities and signed zeros mean what they say.  Only errno and the floating-point
     exception flags, which nobody reads, are given up.
@@ -247,8 +257,9 @@ def compile_flags(*, threads: bool = False, compiler: Compiler | None = None) ->
         # GCC 12.2 at -O3 loses a store that it has made one vector of with others, and so a gradient is wrong: no
         # vectors of straight-line code (loops are vectorised as before).  Later versions forward stores to loads in
         # unrolled loops only if that pass runs (gradient of `llsq.fut`: 124 to 98 us), so it runs and changes nothing.
-        slp = ("-ftree-slp-vectorize", "-fdbg-cnt=vect_slp:0")
-        flags += slp if 11 <= compiler.gcc <= 15 else ("-fno-tree-slp-vectorize",)
+        # GCC 13 crashes so on one program in a hundred: on an innermost loop with branches that is not vectorised and
+        # stores side by side.  Such a source is compiled again without the pass.
+        flags += IDLE_SLP if compiler.gcc in ((11, 12, 14, 15) if once else range(11, 16)) else NO_SLP
     if 10 <= compiler.gcc <= 12 and re.search(r"^model name.*AMD", cpu(), re.MULTILINE) and "avx512f" in cpu():
         # Gathers of eight elements take twice as long there as eight reads, as later versions know: a barrier option's
         # value 5.1 to 2.5 ms (`benchmarks/everyday.py --only barrier`).
@@ -432,13 +443,37 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path,
     rest = [*kind, str(main), "-o", str(out), *link_flags()]
     done = _run(compiler, [*options, *rest], out.parent)
     if done.returncode != 0 and LLVM in options and _UNKNOWN.search(done.stderr):
-        shorter = [x for before, x in zip(("", *options), options, strict=False) if LLVM not in (before, x)]
-        done = _run(compiler, [*shorter, *rest], out.parent)
+        options = [x for before, x in zip(("", *options), options, strict=False) if LLVM not in (before, x)]
+        done = _run(compiler, [*options, *rest], out.parent)
     if done.returncode == 0:
         return
     _check_space(done)
     _check_works(compiler, out.parent)
-    raise _rejected("C", done)
+    if not (_crashed(done) and _with_less(compiler, options, rest, out.parent)):
+        raise _rejected("C", done)
+
+
+def _crashed(done: subprocess.CompletedProcess[str]) -> bool:
+    """Whether it ended by a signal, of which those that start compilers make a status of 128 and more, or says so."""
+    return not 0 <= done.returncode < 128 or (done.returncode > 0 and _CRASHED.search(done.stderr) is not None)
+
+
+def _with_less(compiler: Compiler, options: Sequence[str], rest: Sequence[str], work: Path) -> bool:
+    """Compiles a source on which the compiler crashed with less optimisation; whether that succeeded."""
+    if set(IDLE_SLP) <= set(options):
+        options = [NO_SLP[0] if x == IDLE_SLP[0] else x for x in options if x != IDLE_SLP[1]]
+        done = _run(compiler, [*options, *rest], work)
+        if not _crashed(done):
+            return done.returncode == 0
+    for how, less in LESS:
+        done = _run(compiler, [*options, *less, *rest], work)
+        _check_space(done)
+        if done.returncode == 0 and os.environ.get("FUTAD_PROGRESS") != "0":
+            name = _short_name(compiler.command)
+            print(f"futad: {name} crashed, and compiled {how} instead; the result is kept", file=sys.stderr)
+        if not _crashed(done):
+            break
+    return done.returncode == 0
 
 
 def _included(source: str) -> set[str]:
@@ -480,6 +515,9 @@ _NO_SPACE = {
     errno.EFBIG: re.compile("file too large|file size limit exceeded", re.IGNORECASE),
 }
 _UNKNOWN = re.compile("unknown command line argument", re.IGNORECASE)  # of LLVM
+_CRASHED = re.compile(
+    "internal compiler error|submit a( full)? bug report|signal terminated program|failed due to signal", re.IGNORECASE
+)
 _KILLED = re.compile("killed|out of memory|cannot allocate memory|virtual memory exhausted", re.IGNORECASE)
 
 
@@ -497,6 +535,11 @@ def _rejected(language: str, done: subprocess.CompletedProcess[str]) -> Error:
             f"the {language} compiler was stopped:\n{_first_lines(done.stderr) or f'by signal {-done.returncode}'}",
             hint="it may have had too little memory",
         )
+    if _crashed(done):
+        return BackendError(
+            f"the {language} compiler crashed on the generated code:\n{_first_lines(done.stderr)}",
+            hint="another version of it may not, or another compiler, in FUTAD_CC",
+        )
     return InternalError(
         f"the {language} compiler rejected the generated code:\n{_first_lines(done.stderr)}",
         hint="this is a defect of futad; please report it with the program",
@@ -508,6 +551,10 @@ def _run(compiler: Compiler, arguments: Sequence[str], work: Path) -> subprocess
         return run_compiler([*compiler.command, *arguments], work)
     except OSError as e:
         raise _not_started(compiler.command, e) from None
+
+
+def _short_name(command: Sequence[str]) -> str:
+    return "zig" if "ziglang" in command else Path(command[0]).name
 
 
 def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
@@ -525,7 +572,7 @@ def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProc
                 out, err = process.communicate(timeout=SILENCE)
             except subprocess.TimeoutExpired:
                 if os.environ.get("FUTAD_PROGRESS") != "0":
-                    name = "zig" if "ziglang" in command else Path(command[0]).name
+                    name = _short_name(command)
                     print(f"futad: compiling with {name}; the result is kept for the next time", file=sys.stderr)
                 out, err = process.communicate(timeout=PATIENCE)
         except BaseException as e:

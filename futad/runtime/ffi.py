@@ -28,10 +28,10 @@ from futad.core.failure import FailureSite
 from futad.core.measures import WRITTEN, Measured, Site, gathered, words_of
 from futad.core.types import Prim
 from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, UsageError, failed_check
-from futad.runtime.findings import finding
+from futad.runtime.findings import finding, lanes_met
 
 # The codes of failures in `ctx->error.code`.
-BOUNDS, ASSERT, DIVISION, MEMORY, CHECK, STOPPED = 1, 2, 3, 4, 5, 6
+BOUNDS, ASSERT, DIVISION, MEMORY, CHECK, STOPPED, LANES = 1, 2, 3, 4, 5, 6, 7
 COPY_LIMIT = 1 << 16  # bytes; smaller results are copied into NumPy's memory, larger ones change owner
 MANY = 2  # arrays whose addresses are found at once
 WASTE_LIMIT = 1 << 22  # bytes a result may hold beyond twice its own size
@@ -533,6 +533,8 @@ def failure(place: FailureSite, code: int, words: list[int]) -> Error:
         if a == (1 << 63) - 1:
             return OutOfMemory("an array is needed whose size exceeds the address space")
         return OutOfMemory(f"out of memory: {a * b} bytes are needed for an array")
+    if code == LANES:
+        return lanes_met(place.message, a, b)
     assert code == ASSERT
     return failed_check(place.message, _fill(place, words), place.span)
 

@@ -44,6 +44,15 @@ def report(kind: str, here: str, there: str, element: int, span: Span | None) ->
     return CheckFailure(texts[kind], span, hint=hint)
 
 
+def lanes_met(loop: str, first: int, second: int) -> CheckFailure:
+    """The error of two iterations of the loop over a variable that are not independent."""
+    return CheckFailure(
+        f"lanes: iteration {second} of the loop over '{loop}', of iterations said to be independent, needs an element "
+        f"that iteration {first} writes, or writes one that it needs",
+        hint="this is a defect of futad; please report it with the program (FUTAD_CHECK=lanes)",
+    )
+
+
 def span_of(number: int, bindings: Sequence[Binding]) -> Span | None:
     """About where in the source a binding is."""
     return bindings[number].span if 0 < number < len(bindings) else None
@@ -71,4 +80,4 @@ def finding(
     return report(kind, here, there, element, span_of(reader, bindings))
 
 
-__all__ = ["finding", "report", "shown", "span_of"]
+__all__ = ["finding", "lanes_met", "report", "shown", "span_of"]

@@ -41,22 +41,23 @@ def _collect(e: Any, made: dict[Binding, Span]) -> None:
 def children(e: A.Expr) -> list[A.Expr]:
     """The expressions directly inside of an expression, but for those in types."""
     out: list[A.Expr] = []
-
-    def add(x: Any) -> None:
-        if isinstance(x, A.Expr):
-            out.append(x)
-        elif isinstance(x, (list, tuple)):
-            for y in x:
-                add(y)
-        elif isinstance(x, (A.ESlice, A.ForIn, A.ForI, A.WhileForm)):
-            for f in _PARTS[type(x)]:
-                add(getattr(x, f))
-        elif isinstance(x, A.FunDef):
-            out.append(x.body)
-
     for f in _PARTS[type(e)]:
-        add(getattr(e, f))
+        _add(getattr(e, f), out)
     return out
+
+
+def _add(x: Any, out: list[A.Expr]) -> None:
+    kind = type(x)
+    if kind in _FORMS:
+        for f in _PARTS[kind]:
+            _add(getattr(x, f), out)
+    elif kind in _PARTS:
+        out.append(x)
+    elif kind is list or kind is tuple:
+        for y in x:
+            _add(y, out)
+    elif kind is A.FunDef:
+        out.append(x.body)
 
 
 def _parts(cls: type) -> tuple[str, ...]:
@@ -78,10 +79,9 @@ def _parts(cls: type) -> tuple[str, ...]:
     return tuple(f.name for f in fields(cls) if f.name not in skipped)
 
 
+_FORMS = (A.ESlice, A.ForIn, A.ForI, A.WhileForm)
 _PARTS: dict[type, tuple[str, ...]] = {
-    c: _parts(c)
-    for c in vars(A).values()
-    if isinstance(c, type) and (issubclass(c, A.Expr) or c in (A.ESlice, A.ForIn, A.ForI, A.WhileForm))
+    c: _parts(c) for c in vars(A).values() if isinstance(c, type) and (issubclass(c, A.Expr) or c in _FORMS)
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 from collections.abc import Iterator
 from functools import lru_cache
@@ -21,6 +22,7 @@ class Prelude:
     """The declarations by name; each use of a fresh one, since checking writes into the nodes."""
 
     def __init__(self) -> None:
+        self.parsed: dict[str, bytes] = {}  # pickled, as that is quicker to read; "" of those asked for once
         self.texts: dict[str, tuple[str, str]] = {}  # name: file, and its text up to and with the declaration
         for file, prefix in TEXTS.items():
             text = (HERE / file).read_text(encoding="utf-8")
@@ -35,10 +37,14 @@ class Prelude:
         """The declaration of that name, unchecked."""
         if name not in self.texts:
             return None
+        if self.parsed.get(name):
+            again: A.FunDef | A.ValSpec = pickle.loads(self.parsed[name])
+            return again
         file, text = self.texts[name]
         (made,) = parse(text, file).decls
         assert isinstance(made, A.FunDef | A.ValSpec)
         made.name = name
+        self.parsed[name] = pickle.dumps(made, pickle.HIGHEST_PROTOCOL) if name in self.parsed else b""
         return made
 
 

@@ -227,6 +227,8 @@ def _free(e: A.Expr, bound: frozenset[str]) -> Iterator[A.EVar]:
             case A.EVar():
                 if x.name not in own:
                     yield x
+            case A.EApp():
+                todo += [(x.fun, own), (x.arg, own)]
             case A.ELambda():
                 todo.append((x.body, own | _names(x.params)))
             case A.ELet():

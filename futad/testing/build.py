@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from futad.backend import c
 from futad.backend.c import CBackend
 from futad.backend.cuda import DeviceBackend
 from futad.core.ir import Program
@@ -36,11 +39,22 @@ def without_accs(program: Program) -> Program:
 
 
 def c_backend(
-    program: Program, multicore: bool = False, grain: int = 1 << 13, carries: frozenset[str] | None = None, **more: Any
-) -> CBackend:
+    program: Program, multicore: bool = False, grain: int | None = None, carries: frozenset[str] | None = None,
+    **more: Any,
+) -> CBackend:  # fmt: skip
     """The program on a C backend; `more` are fields of the target."""
     target = replace(MULTICORE if multicore else C, **more)
     return CBackend(lowered(program, target), target, grain, carries)
+
+
+@contextmanager
+def smallest_pieces() -> Iterator[None]:
+    """Within it threads share nests however small these are."""
+    before, c.GRAIN = c.GRAIN, 1
+    try:
+        yield
+    finally:
+        c.GRAIN = before
 
 
 def device_backend(
@@ -58,4 +72,6 @@ def flattened(program: Program) -> DeviceModule:
     return flatten(prepared(program))
 
 
-__all__ = ["c_backend", "common", "device_backend", "flattened", "lowered", "prepared", "without_accs"]
+__all__ = [
+    "c_backend", "common", "device_backend", "flattened", "lowered", "prepared", "smallest_pieces", "without_accs",
+]  # fmt: skip

@@ -15,7 +15,7 @@ from futad.ad.inverse import remainders
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.interp import Interpreter
-from futad.core.types import F64, Var
+from futad.core.types import F64, I64, Const, Var, array_of
 from futad.runtime.arena import bytes_text
 from futad.runtime.explain import least_runs
 from tests.support.needs import needs_cxx
@@ -117,9 +117,14 @@ def test_numbers_tell_floats_apart_that_may_be_near(allowed: float) -> None:
     u, v = numbers.of(b, x), numbers.of(b, y)
     found = numbers.float(b, u)
     code = ir.Lambda((x, y), tuple(b.stms), (u, v, found))
-    main = ir.Fun("main", code, 0, tuple([Var("r", a.type) for a in code.result]))
-    run = Interpreter(ir.Program({"main": main}), batched=False).run
-    told = [run("main", [x, np.float64(x + allowed * (1 + abs(x)))]) for x in xs]
+    size = Const(I64, len(xs))
+    arrays = tuple([Var(p.name, array_of(F64, size)) for p in code.params])
+    results = tuple([Var("r", array_of(a.type, size)) for a in code.result])
+    every = ir.Lambda(arrays, (ir.Stm(results, ir.Map(size, arrays, code)),), results)
+    main = ir.Fun("main", every, 0, tuple([Var("r", r.type) for r in results]))
+    run = Interpreter(ir.Program({"main": main})).run
+    with np.errstate(over="ignore"):
+        told = [*zip(*run("main", [xs, xs + allowed * (1 + np.abs(xs))]), strict=True)]
     us = [int(u) for u, _, _ in told]
     assert all(a <= b for a, b in itertools.pairwise(us)) and us[0] == -us[-1]
     assert all(0 <= int(v) - int(u) < 2**31 for u, v, _ in told[1:-1])

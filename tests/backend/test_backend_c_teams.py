@@ -100,6 +100,26 @@ def test_memory_that_grows_in_an_iteration_is_not_had_before() -> None:
     assert "struct futad_team team;" not in source
 
 
+BEGUN = """
+entry begun [n] (x: [n]f64) (outer: i64) (inner: i64): [n]f64 =
+  loop x for _s < outer do
+    let y = tabulate n (\\i -> x[i] - 0.1 * x[(i + 1) % n])
+    in loop y for _t < inner do tabulate n (\\i -> 0.5 * y[n - 1 - i] + 0.1 * y[(i + 1) % n])
+"""
+
+
+@pytest.mark.parametrize("inner", [2, 3])
+def test_each_iteration_begins_with_its_own_two_arrays(inner: int) -> None:
+    """Which the iteration before has exchanged, an odd number of times perhaps."""
+    core = compile_program(compile_text(BEGUN))
+    made = c_backend(core, multicore=True, grain=1)
+    assert "struct futad_team team;" in made.source
+    for n in (1, 2, 70):
+        args = [n, np.random.default_rng(n).standard_normal(n), 3, inner]
+        for a, e in zip(made.run("begun", args), Interpreter(core).run("begun", args), strict=True):
+            np.testing.assert_allclose(a, e, rtol=1e-12, atol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 1, 2, 7, 60])
 def test_as_the_interpreter(core: Any, backend: CBackend, threads: int, steps: int) -> None:

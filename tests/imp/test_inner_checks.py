@@ -41,6 +41,12 @@ entry back [k][b][n][m] (sub: [k][k]f64) (gap: f64) (xs: [b][n]i64) (ys: [b][m]i
   vjp (\\(sub, gap) -> f sub gap xs ys) (sub, gap) 1
 """
 PROGRAMS = {"align": ALIGN, "walk": WALK}
+PAIRS = """
+entry main [m][d][n] (xs: [m][d]f64) (ws: [n]f64) (is: [n]i64) (js: [n]i64) : ([m][d]f64, [n]f64) =
+  vjp (\\(xs, ws) ->
+         f64.sum (map3 (\\i j w -> f64.sum (map2 (\\a b -> f64.exp (-a * a * w) * b) xs[i] xs[j])) is js ws))
+    (xs, ws) 1
+"""
 
 
 @functools.cache
@@ -83,3 +89,14 @@ def test_the_first_place_out_of_range_is_told(name: str) -> None:
         args[3][39, 4] = -5
         with pytest.raises(futad.errors.BoundsError, match=f"index {7 + at} is out of bounds"):
             compiled(name, "c").main(*args)
+
+
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_lanes_add_to_rows_that_they_share(backend: str) -> None:
+    """The forward sweep has checked the places, so that the return sweep adds to them without a check."""
+    made, expected = futad.compile(PAIRS, backend=backend), futad.compile(PAIRS, backend="interp")
+    rng = np.random.default_rng(3)
+    for m, d, n in ((1, 1, 4), (2, 3, 64), (3, 2, 70), (2, 8, 33), (2, 0, 40), (2, 2, 0)):
+        args = rng.normal(size=(m, d)), rng.random(n), rng.integers(0, m, n), rng.integers(0, m, n)
+        for x, y in zip(made.main(*args), expected.main(*args), strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-12)

@@ -30,11 +30,40 @@ entry main [n][m][q] (x: [n][m][q]f64) (at: [n][m]i64): [n][m]f64 =
   map2 (map2 (\\v k -> f64.log (f64.sum (map f64.exp v)) + v[k])) x at
 """
 
+# However many triangles there are, a pixel's lane reads what all pixels read.
+PIXELS = """
+def value [t] (w: i64) (tri: [t][3][2]f64): f64 =
+  let inside x y (p: [3][2]f64) =
+    let edge i j = (p[j, 0] - p[i, 0]) * (y - p[i, 1]) - (p[j, 1] - p[i, 1]) * (x - p[i, 0])
+    in 1 / (1 + f64.exp (-(f64.min (edge 0 1) (f64.min (edge 1 2) (edge 2 0)))))
+  let pixel i j = f64.product (map (\\p -> 1 - inside (f64.i64 i / 8) (f64.i64 j / 8) p) tri)
+  in f64.sum (map (\\i -> f64.sum (map (\\j -> (pixel i j - f64.i64 (i % 2)) ** 2) (iota 19))) (iota w))
+entry main [t] (w: i64) (tri: [t][3][2]f64): f64 = value w tri
+entry back [t] (w: i64) (tri: [t][3][2]f64): [t][3][2]f64 = vjp (value w) tri 1
+"""
+
 
 def test_nested_rows_are_in_lanes() -> None:
     with counting() as counts:
         CBackend(compile_program(compile_text(CELLS), target=C))
     assert counts["short-inner-loops"] == 1
+
+
+@pytest.mark.slow
+def test_long_records_that_all_iterations_read() -> None:
+    expected, *others = (futad.compile(PIXELS, backend=b) for b in ("interp", "c", "multicore"))
+    made = CBackend(compile_program(compile_text(PIXELS), target=C)).source
+    assert "double lanes_" in made and "<= 8)" not in made  # whatever their number is
+    rng = np.random.default_rng(3)
+    for t, w in ((0, 20), (1, 16), (9, 15), (9, 37), (40, 33), (3, 0)):
+        tri = rng.normal(size=(t, 3, 2))
+        for special in (0.0, 0.5, np.nan):
+            if t:
+                tri[t // 2, 1] = special
+            for other in others:
+                for entry in ("main", "back"):
+                    a, b = (getattr(p, entry)(w, tri) for p in (expected, other))
+                    np.testing.assert_allclose(b, a, rtol=1e-11, atol=1e-13)
 
 
 @pytest.mark.slow

@@ -55,3 +55,15 @@ entry asserted_of_none [n][o] (k: [o][3]f64) (x: [n]f64) : [][]f64 =
 entry asserted_of_each [n][o] (d: i64) (k: [o][3]f64) (x: [n]f64) : [][]f64 =
   tabulate (i64.max 0 (n - 2)) (\i ->
     map (\a -> assert (i != d) (f64.sum (tabulate 3 (\p -> a[p] * x[(i + p) % n])))) k)
+
+-- Two sums at a stride: both move by one; and one along which the result goes.
+entry twice_at_stride [n][o] (k: [o][2]f64) (x: [n]f64) : [n]f64 =
+  let y (x: [n]f64) = tabulate_2d o (n / 2) (\a i ->
+    f64.sum (tabulate 2 (\p -> f64.sum (tabulate 2 (\q ->
+      let u = 2 * i + p + q in k[a, p] * k[a, q] * (if u < n then x[u] else 0))))))
+  in vjp y x (tabulate_2d o (n / 2) (\a i -> f64.i64 (1 + a + i)))
+
+entry stride_and_result [n][o] (k: [o][2][2]f64) (x: [n]f64) : [n]f64 =
+  let y (x: [n]f64) = tabulate_3d o (n / 2) 2 (\a i j ->
+    f64.sum (tabulate 2 (\p -> let u = 2 * i + j + 2 * p in k[a, j, p] * (if u < n then x[u] else 0))))
+  in vjp y x (tabulate_3d o (n / 2) 2 (\a i j -> f64.i64 (1 + a + i + 3 * j)))

@@ -30,6 +30,26 @@ NESTS = {
         "xs",
         1,
     ),
+    "rows in a loop": (
+        "let m = [ss, xs] in flatten (loop a = map (map (* 2)) m for _i < 3 do "
+        "map2 (map2 (\\s y -> if y > s then y / f64.exp s else s)) m a) |> take n",
+        1,
+    ),
+    "rows and an element of each": (
+        "let (m, c) = ([ss, xs], [1, 2]) in loop a = xs for _i < 3 do "
+        "map (+ f64.sum (map2 (\\r k -> f64.sum (map2 (\\s x -> x * f64.exp (k * s)) r a)) m c)) a",
+        1,
+    ),
+    "rows made inside": (
+        "loop a = xs for _i < 3 do map2 (+) a (map (\\r -> f64.sum (map f64.exp r)) (replicate n a))",
+        0,
+    ),
+    "a quotient in a loop": ("loop a = xs for _i < 3 do map2 (\\s y -> y + 1 / (s + 9)) ss a", 1),
+    "a quotient in a map": ("map (\\x -> f64.sum (map (\\s -> x / (1 / (s + 9))) ss)) xs", 0),
+    "functions of one": (
+        "loop a = xs for _i < 3 do map2 (\\s y -> let q = f64.exp s in (1 - q) * y / (1 + q) + y) ss a",
+        1,
+    ),
     "the row in a branch": ("map (\\x -> f64.sum (map (\\s -> if x < s then f64.exp (x * s) else s) ss)) xs", 0),
 }
 TEXT = "entry main [n] (xs: [n]f64) (ss: [n]f64): [n]f64 = {}"
@@ -53,6 +73,13 @@ def test_all_agree(backend):
         for n in (0, 1, 7):
             xs, ss = np.linspace(0.5, 2, n), np.linspace(-1, 1, n)
             np.testing.assert_allclose(program[name](xs, ss), expected[name](xs, ss), rtol=1e-12, err_msg=name)
+
+
+def test_one_array_in_place_of_two():
+    """What `1 - q` and `1 + q` are made of is kept, not both."""
+    text = str(compile_program(compile_text(TEXT.format(NESTS["functions of one"][0])), target=C))
+    before, _ = text.split("for(", 1)
+    assert before.count("exp(") == 1 and "sub(1.0f64" not in before and "add(1.0f64" not in before
 
 
 def test_it_is_computed_once():

@@ -65,3 +65,6 @@ entry lasts (n: i64) (o: i64) (c: i64) (h: i64) : (f64, f64, f64) =
   let x = tabulate_3d n h (h + 1) (\i y z -> tabulate c (\b -> image i b y z))
   let (dk, dx) = vjp (\(k, x) -> channels_last k x) (k, x) 1
   in (channels_last k x, dot4 dk k, dot4 dx x)
+
+entry strided_gradient [n][o][c][h][w] (k: [o][c][3][3]f64) (x: [n][c][h][w]f64) : ([o][c][3][3]f64, [n][c][h][w]f64) =
+  vjp (\(k, x) -> strided k x) (k, x) 1

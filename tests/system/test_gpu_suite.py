@@ -79,6 +79,16 @@ def test_a_hang_is_told_with_its_kernel(monkeypatch: pytest.MonkeyPatch) -> None
     assert "; the kernel started last is futad_k0_map" in failed
 
 
+@pytest.mark.slow
+@needs_cxx
+def test_a_case_that_the_budget_ends_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be no hang: it had less time than cases have."""
+    monkeypatch.setenv("FUTAD_SUITE_PLANT", "hang:ad_nested")
+    options = argparse.Namespace(device="emulated")
+    (made,) = each("programs", options, ["ad_nested"], 300, time.monotonic() + 8)
+    assert made == {"name": "ad_nested", "skipped": "there was no time left"}
+
+
 def test_a_wrong_answer_is_a_problem() -> None:
     report = {
         "programs": [{"name": "p", "failed": "differs", "cases": 2}, {"name": "q", "cases": 1}],

@@ -19,6 +19,8 @@ ROOT = ROOT / "futad"
 def imported(node: ast.AST) -> Iterator[tuple[str, list[str]]]:
     """The modules that code imports when it runs, also inside functions, with the names taken from them."""
     for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr | ast.arguments):
+            continue
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test):
             continue
         if isinstance(child, ast.ImportFrom) and child.module:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from futad.backend import c
 from futad.core.text import program_text
 from futad.core.types import ONE
 from futad.fires import counting
@@ -131,6 +132,14 @@ def test_what_a_function_returns_is_not_overwritten_beside_its_argument() -> Non
 
 
 @pytest.mark.slow
+def test_threads_share_small_programs() -> None:
+    """By default a nest of a few thousand operations is one thread's, and sizes here are small."""
+    made = batch.Compiled([case("stencil", 5)], "multicore", check=False)
+    assert made.program is not None
+    assert "#define FUTAD_GRAIN 1\n" in made.program.executor().source
+    assert c.GRAIN > 1
+
+
 def test_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The IR is checked after each pass, and what the passes of C make has the values it should have."""
     task = Task(1, batch.PASSES, "f64", (("twice", 1),), ("rev",))

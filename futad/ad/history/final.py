@@ -42,15 +42,14 @@ def without_notes(stms: Iterable[ir.Stm]) -> list[ir.Stm]:
     """The statements without what reverse mode has noted."""
     out: list[ir.Stm] = []
     for s in stms:
-        exp = s.exp
-        if exp.lambdas():
-            exp = exp.rebuild(lambda a: a, _clean)
-        out.append(ir.Stm(s.pat, exp, tuple([a for a in s.attrs if a[0] not in (NOTE, NEST, LEAF)])))
+        s = ir.map_scopes(s, _clean)
+        attrs = tuple([a for a in s.attrs if a[0] not in (NOTE, NEST, LEAF)]) if s.attrs else ()
+        out.append(s if attrs == s.attrs else ir.Stm(s.pat, s.exp, attrs))
     return out
 
 
 def _clean(lam: ir.Lambda) -> ir.Lambda:
-    return ir.Lambda(lam.params, tuple(without_notes(lam.stms)), lam.result)
+    return ir.with_statements(lam, without_notes(lam.stms))
 
 
 def _scope(lam: ir.Lambda, facts: Facts, fresh: set[Var]) -> ir.Lambda:
@@ -58,14 +57,15 @@ def _scope(lam: ir.Lambda, facts: Facts, fresh: set[Var]) -> ir.Lambda:
     facts.bound(lam.params)
     out: list[ir.Stm] = []
     for s in lam.stms:
-        s = ir.Stm(s.pat, _inside(s.exp, facts), s.attrs)
+        exp = _inside(s.exp, facts)
+        s = s if exp is s.exp else ir.Stm(s.pat, exp, s.attrs)
         before: list[ir.Stm] = []
         if isinstance(s.exp, ir.Loop):
             *before, s = _loop(s, s.exp, facts, fresh)
         _follow(s, fresh)
         facts.bound(s.pat)
         out += [*before, s]
-    return ir.Lambda(lam.params, tuple(out), lam.result)
+    return ir.with_statements(lam, out)
 
 
 def _inside(e: ir.Exp, facts: Facts) -> ir.Exp:

@@ -10,8 +10,8 @@ range; where the contraction leaves out what is out of range, too (`open`), or s
 zeros is not, there are no zeros, and terms are left out.  Each dimension of a factor is solved for one axis, its
 *pivot*, which must move by one in it, run over the whole of a dimension of the seed or of the other factor, and be
 nowhere else; that one gets the zeros.  All of x_bar is gone through where the contraction went through its pivots, so
-these have to be about as long as x: that is asked when sizes are known.  Where no pivot is, seeds are added up at the
-places.
+these have to be about as long as x: that is asked when sizes are known.  Where no pivot is, as one moves by more than
+one, parts of the contraction may have one (`strided.py`); else seeds are added up at the places.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING
 
 from futad.ad.emit import add_to_acc
 from futad.ad.rules.array import _rule
+from futad.ad.rules.strided import LEGAL as STRIDED
+from futad.ad.rules.strided import parts, split
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder
@@ -75,7 +77,7 @@ def _pull(s: Scope, e: ir.Contraction, seed: Atom) -> None:
 def _adjoint(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor, ways: list[dict[int, int]]) -> Atom:
     """The adjoint of `x` by the first of these pivots that are long enough; else seeds are added up at the places."""
     if not ways:
-        return _scattered(b, e, seed, x, y)
+        return _in_parts(b, e, seed, x, y) or _scattered(b, e, seed, x, y)
     pivots, *others = ways
     long = _long(b, e, x, pivots)
     if isinstance(long, Const):
@@ -83,6 +85,24 @@ def _adjoint(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Fact
     then = b.body(lambda inner: [_gathered(inner, e, seed, x, y, pivots)])
     orelse = b.body(lambda inner: [_adjoint(inner, e, seed, x, y, others)])
     return b.emit(ir.If(long, then, orelse), "bar", types=[x.array.type])[0]
+
+
+def _in_parts(b: Builder, e: ir.Contraction, seed: Atom, x: ir.Factor, y: ir.Factor) -> Atom | None:
+    """The adjoint of `x` from those of parts of it; None if these would not be solved either."""
+    inner = Builder()
+    out: Atom = inner.zeros(x.array.type, "bar")
+    found = split(e, x)
+    for p in parts(inner, e, x, y, *found) if found is not None else ():
+        ways = _pivots(p.e, p.x, p.y)
+        bar = _adjoint(inner, p.e, seed, p.x, p.y, ways) if ways else _in_parts(inner, p.e, seed, p.x, p.y)
+        if bar is None:
+            return None
+        out = inner.let(ir.Update(out, p.index, bar), "bar")
+    if found is None:
+        return None
+    STRIDED.fired()
+    b.extend(inner.stms)
+    return out
 
 
 def _long(b: Builder, e: ir.Contraction, x: ir.Factor, pivots: dict[int, int]) -> Atom:

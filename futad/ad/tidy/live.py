@@ -22,7 +22,7 @@ def live(stms: Sequence[ir.Stm], result: Iterable[Atom]) -> tuple[list[ir.Stm], 
     used: set[Var] = {a for a in result if isinstance(a, Var)}
     kept: list[ir.Stm] = []
     for stm in reversed(stms):
-        if not any(v in used for v in stm.pat) and NO_EFFECT(not _checks(stm.exp)):
+        if used.isdisjoint(stm.pat) and NO_EFFECT(not _checks(stm.exp)):
             continue
         stm = prune(stm, used)
         kept.append(stm)
@@ -61,6 +61,8 @@ def _pick(xs: Sequence[Atom], keep: Sequence[bool]) -> tuple[Atom, ...]:
 def prune(stm: ir.Stm, used: set[Var]) -> ir.Stm:
     """The statement without results outside `used`, where that is possible."""
     e = stm.exp
+    if not e.scoped:
+        return stm
     keep = _sized(stm, [v in used or isinstance(v.type, AccType) for v in stm.pat])
     pat = tuple([v for v, k in zip(stm.pat, keep, strict=True) if k])
     match e:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from futad.ad.tidy.take_back import take_back
 from futad.core import ir
+from futad.core.alias import CONSUMING
 from futad.core.types import ArrayType, Atom, Var
 from futad.legality import Legality
 
@@ -63,7 +64,7 @@ class _Protector:
             exp, copies = self._exp(s.exp, live, own)
             out.append(s if exp is s.exp else ir.Stm(s.pat, exp, s.attrs))
             out += reversed(copies)
-            live.update(self.of(v) for v in ir.stm_free(s))
+            live.update([self.root.get(v, v) for v in ir.stm_free(s)])
         return out[::-1], result
 
     def _look(self, stms: Sequence[ir.Stm]) -> None:
@@ -99,6 +100,8 @@ class _Protector:
             return fresh
 
         def inner(lam: ir.Lambda) -> ir.Lambda:
+            if CONSUMING.isdisjoint(lam.inside()):
+                return lam
             repeats = bool(e.repeats())
             stms, result = self.scope(
                 lam.stms, lam.result, set() if repeats else live, set(lam.params) if repeats else own

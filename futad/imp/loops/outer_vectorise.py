@@ -33,6 +33,7 @@ LEGAL = Legality(
     "`benchmarks/without.py 'no outer-loop-vectorisation' hmm`",
 )
 ADDED = LEGAL.condition("arrays added to only", "a lane reads, or overwrites, what others are to fold into an array")
+OWN_PLACES = LEGAL.condition("places of its own", "two lanes add to one element at once")
 UNSEEN = LEGAL.condition("reductions unseen", "an iteration reads what earlier ones have reduced")
 SIZES_OUTSIDE = LEGAL.condition("sizes known outside", "the memory of all lanes is had before the first block")
 SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops have different iterations")
@@ -44,21 +45,16 @@ MUCH = 20  # cost of an inner loop for which lanes may read and write where it s
 
 
 def outer_vectorised(
-    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False, anywhere: bool = False,
-    sizes: Sizes = NO_SIZES,
+    loop: ir.For, body: list[ir.Stmt], folds: Set[str], asked: bool = False, sizes: Sizes = NO_SIZES
 ) -> ir.Blocks | None:
     """A map's loop (with this body) in blocks; None unless it has inner loops that carry scalars, which all iterations
     take equally often, and nothing else that could differ between iterations but scalars and places in memory.
     `folds`: pointers to arrays that it folds into, the only ones that one iteration writes and another one reads.
-    `asked`: whether it pays or not; `anywhere`: whether what is added to memory goes to places of other iterations, too
-    (no check has to be made, or all have been made before); `sizes`: what is known of arrays."""
+    `asked`: whether it pays or not; `sizes`: what is known of arrays."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return refused("there is no loop inside")
-    every = list(statements(body))
-    made = frozenset(n for s in every for n in s.defines())
-    changing = frozenset(n for s in every for n in s.assigns())
-    body = if_converted(body, folds, Places(sizes, loop.var, made, changing).inside)
-    shape = Shape(loop.var, folds, {loop.var}, anywhere=anywhere)
+    body = if_converted(body, folds, places_in(loop, body, sizes).inside)
+    shape = Shape(loop.var, folds, {loop.var}, places_in(loop, body, sizes))
     if not shape.takes(body, inner=False) or not ADDED(not shape.added & shape.read):
         return refused("iterations differ in more than scalars and places in memory")
     columns = _reduces_columns(loop, body)
@@ -68,6 +64,16 @@ def outer_vectorised(
     if shape.gathers and not columns and most < MUCH and not asked:
         return refused("lanes would gather and scatter for little to compute")
     return in_blocks(loop, body, shape)
+
+
+def places_in(loop: ir.For, body: list[ir.Stmt], sizes: Sizes) -> Places:
+    """What is known of places in the body, which is the loop's; of integers that it declares, too."""
+    every = list(statements(body))
+    made = frozenset(n for s in every for n in s.defines())
+    places = Places(sizes, loop.var, made, frozenset(n for s in every for n in s.assigns()))
+    inits = {s.name: s.init for s in every if isinstance(s, ir.Decl) and not s.mutable and s.init is not None}
+    places.inits.update((n, e) for n, e in inits.items() if not has_load(e))
+    return places
 
 
 def _reduces_columns(loop: ir.For, body: list[ir.Stmt]) -> bool:
@@ -91,7 +97,8 @@ def in_blocks(loop: ir.For, body: list[ir.Stmt], shape: Shape) -> ir.Blocks | No
     # The sizes are needed before the first block.
     if not SIZES_OUTSIDE(not any(refs(n) & shape.made for n in shape.sizes)):
         return None
-    body = _scalar_adds(body, shape.scatter_adds)  # the others one lane after the other (`backend/c_blocks.py`)
+    own = {n: k for n, k in shape.scatter_adds.items() if n not in shape.added}
+    body = _scalar_adds(body, own)  # the others one lane after the other (`backend/c_blocks.py`)
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.Blocks(plain, frozenset(shape.arrays), tuple(shape.sizes), frozenset(shape.made - shape.varying))
 
@@ -101,15 +108,13 @@ class Shape:
     """What the body of a map does that folds into the arrays `folds`.  `varying`: scalars that differ between
     iterations; `made`: all that the body declares; `arrays`: what an iteration has for itself, and `sizes` in bytes;
     `gathers`: in an innermost loop arrays are read or written at places that differ between iterations;
-    `scatter_adds`: how often others than its own are added to there.
-
-    These places are each iteration's own: what is added to an accumulator has its place in range, which is checked, by
-    a branch that lanes could not take together, unless all that differs in it is the map's own index.  Where they need
-    not be, lanes add one after the other to what is `added` to; pointers that are `read`."""
+    `scatter_adds`: how often others than its own are added to there, each iteration at a place of its own (`places`).
+    Where that is not known, lanes add one after the other to what is `added` to; pointers that are `read`."""
 
     var: str
     folds: Set[str]
     varying: set[str]
+    places: Places
     made: set[str] = field(default_factory=set)
     arrays: set[str] = field(default_factory=set)
     sizes: list[Expr] = field(default_factory=list)
@@ -119,7 +124,6 @@ class Shape:
     mentioned: set[str] = field(default_factory=set)
     carried: bool = False
     innermost: bool = False
-    anywhere: bool = False
     added: set[str] = field(default_factory=set)
     read: set[str] = field(default_factory=set)
 
@@ -151,7 +155,7 @@ class Shape:
                     return op is None
                 if op is None:
                     return gathers
-                if self.anywhere:
+                if gathers and not OWN_PLACES(self.places.apart(pointer, index, self.varying)):
                     self.added.add(pointer)
                 elif gathers:
                     self.scatter_adds[pointer] = self.scatter_adds.get(pointer, 0) + 1

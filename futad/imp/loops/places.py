@@ -13,6 +13,7 @@ numbers.  Since the quotients are, the sum does not leave 64 bits; and no extent
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 
@@ -24,6 +25,8 @@ from futad.imp.walk import refs
 from futad.rewrite.ranges import Poly, constant, plus, times
 
 LONGEST = 8  # terms of a place
+MEMORY = 48  # bits of the number of an array's elements, at most
+FAR = 1 << 58  # with the few lanes of a block, still less than there are integers
 AGAIN = 4  # operations that are done once more rather than kept for each lane
 
 
@@ -102,6 +105,29 @@ class Places:
             if not self.below(at, size, kept):
                 return False
         return rest == {}
+
+    def apart(self, pointer: str, index: Expr, varying: Set[str]) -> bool:
+        """Whether iterations that differ in `varying` have places of their own in the array, as far as these are in
+        range: they move with the map's own index by a constant, or by that many rows of the array, which are not empty
+        then; and what else they are made of is the same for all."""
+        shape = self.sizes.arrays.get(pointer, ())
+        place = self.poly(index, {s.name for s in shape if isinstance(s, Ref)})
+        if place is None:
+            return False
+        own = self.vars.get(self.var)
+        if own is None:
+            return False
+        names = {v: n for n, v in self.vars.items()}
+        moving = [(m, c) for m, c in place.items() if own in m]
+        if len(moving) != 1 or any(names[v] in varying for m in place for v in m if v is not own):
+            return False
+        ((mono, c),) = moving
+        rest = Counter(mono)
+        rest.subtract([own])
+        extents = Counter(s.name for s in shape if isinstance(s, Ref))
+        if any(k > extents[names[v]] for v, k in rest.items()):
+            return False
+        return abs(c) << (MEMORY if +rest else 0) < FAR  # so that it does not come back to where it was
 
     def below(self, at: Poly, size: Expr, kept: set[str]) -> bool:
         """Whether 0 <= at < size."""

@@ -19,6 +19,7 @@ from futad.errors import UsageError
 from futad.fires import asking, by_number, fired, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
+from futad.imp.loops.coalesce import coalesced
 from futad.imp.loops.distribute import distributed
 from futad.imp.loops.guarded_reads import staged_reads, straightened
 from futad.imp.loops.loop_fission import fissioned
@@ -214,7 +215,7 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     if any(_written_out(*m.before[s]) for s in statements(m.loop.body) if s in m.before):
         return refused("loops inside are written out")
     *checks, loop = with_checks_first(replace(m.loop, body=_as_it_was(m.loop.body, m.before)), nested=True)
-    found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None)
+    found = short_inside(m.loop, accumulations(loop.body), m.folds, m.asked("short-inner-loops") is not None, m.sizes)
     if found is None:
         return None
     blocks, short = found
@@ -255,7 +256,7 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     if _some_lanes(done):
         return [*checks, *done]
     *checks, loop = split_inner_checks(m.loop) if _outer_lanes(m) else [m.loop]
-    made = outer_vectorised(loop, accumulations(loop.body), m.folds, anywhere=True, sizes=m.sizes) if checks else None
+    made = outer_vectorised(loop, accumulations(loop.body), m.folds, sizes=m.sizes) if checks else None
     return [*checks, made] if made is not None else None
 
 
@@ -282,6 +283,17 @@ def _in_lanes(m: MapLoop, then: Then) -> list[Stmt] | None:
         return None
     by_number(m.loop.lanes)
     return then(m.loop)
+
+
+def _coalesced(m: MapLoop, then: Then) -> list[Stmt] | None:
+    if m.folds or not any(isinstance(s, ir.For) for s in statements(m.loop.body)):
+        return refused("there is no loop inside")
+    body = accumulations(_as_it_was(m.loop.body, m.before))
+    loop = coalesced(m.loop, body, m.sizes, m.outermost, m.asked("loop-coalescing") is not None)
+    if loop is None:
+        return None
+    done = then(loop)
+    return done if _some_lanes(done) else refused("it would not run in vector lanes")
 
 
 def _written_inside(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -341,6 +353,7 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 SCHEDULES = [
+    Schedule("loop-coalescing", _no_lanes_yet, _coalesced),
     Schedule("inner-loops-written-out", _outer_lanes, _written_inside),
     Schedule("short-inner-loops", _jams_in_lanes, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
@@ -374,7 +387,7 @@ SHORT = {
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
     "groups": "rows-in-groups", "written": "inner-loops-written-out", "guarded": "guarded-reads",
-    "reads": "staged-reads",
+    "reads": "staged-reads", "coalescing": "loop-coalescing",
 }  # fmt: skip
 
 

@@ -62,6 +62,8 @@ def element_cut(lam: Lambda, policy: Policy) -> Lambda:
 
 def _scope(lam: Lambda, alias: Aliases, compared: Callable[[], Compared], policy: Policy) -> Lambda:
     """The scope and those in it."""
+    if not lam.has(ir.Mapping, ir.WithAcc):
+        return lam
     uses: Counter[Atom] = Counter(lam.result)
     uses.update([v for s in lam.stms for v in ir.stm_free(s)])
     cut = _Cut(alias, compared, policy, uses)

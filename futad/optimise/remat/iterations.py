@@ -41,13 +41,15 @@ def remat(program: Program, target: Target) -> Program:
 
 
 def _saved(lam: Lambda, policy: Policy) -> Lambda:
-    while (new := _scope(lam, {}, aliases(lam), policy)) is not lam:
+    while lam.has(ir.For) and (new := _scope(lam, {}, aliases(lam), policy)) is not lam:
         lam = new
     return lam
 
 
 def _scope(lam: Lambda, defs: dict[Var, ir.Exp], alias: Aliases, policy: Policy) -> Lambda:
     """The scope with a pair of sweeps rewritten, those in it first.  `defs`: single definitions so far."""
+    if not lam.has(ir.For):
+        return lam
     defs = defs | {s.pat[0]: s.exp for s in lam.stms if len(s.pat) == 1}
     stms: list[Stm] = []
     for s in lam.stms:

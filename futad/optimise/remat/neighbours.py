@@ -68,12 +68,16 @@ def neighbours(pair: Sweeps, policy: Policy) -> bool:
     body, taken = pair.r.body, {*wanted}
     live = _live(body, taken)
     gone = (saved & _live(body, set())) - live
+    if not gone:
+        return False
     for v in reversed([*wanted]):  # what is made of others that are saved is not saved, too
+        if v not in live:
+            continue
         less = _live(body, taken - {v})
-        if v in live and gone.isdisjoint(less) and len(taken & less) <= len(taken & live):
+        if gone.isdisjoint(less) and len(taken & less) <= len(taken & live):
             taken, live = taken - {v}, less
     read = {v: x for v, x in wanted.items() if v in taken & live}
-    if not gone or len({there.var for there, _ in read.values()}) > len(gone):
+    if len({there.var for there, _ in read.values()}) > len(gone):
         return False
     if not any(len(of.reads[v]) >= FEWEST for v in read) or not all(of.arrays[v] <= gone for v in read):
         return False

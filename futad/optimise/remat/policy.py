@@ -51,7 +51,8 @@ class Policy:
 
     def within(self, e: ir.Exp, loop: bool) -> Policy:
         """In the scopes of a statement; `loop`: whether it is one."""
-        return replace(self, inside=self.inside or loop, mapped=self.mapped or isinstance(e, ir.Mapping))
+        inside, mapped = self.inside or loop, self.mapped or isinstance(e, ir.Mapping)
+        return self if (inside, mapped) == (self.inside, self.mapped) else replace(self, inside=inside, mapped=mapped)
 
     # -- iterations (Note [Iterations])
 

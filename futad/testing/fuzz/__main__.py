@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 import time
@@ -20,7 +21,7 @@ from futad.testing.fuzz.workers import Pool
 
 BATCH = 14  # programs in one file
 # Of how many files in a hundred: a program of `multicore` takes the C compiler four times as long.
-SHARES = {"c": 65, "emulated": 30, "multicore": 5, "interp": 1, "cuda": 30, "passes": 1}
+SHARES = {"c": 60, "emulated": 25, "multicore": 15, "interp": 1, "cuda": 30, "passes": 1}
 
 OFTEN = {"inplace": 5}  # kinds that are many kinds of program
 
@@ -71,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
     p.add_argument("--modes", default="", help=f"derivatives of every program (else drawn): {', '.join(MODES)}")
     p.add_argument("--budgets", action="store_true", help="every program under budgets (else one in five)")
     p.add_argument("--backends", default="c,multicore,emulated", help="comma-separated")
-    p.add_argument("--check", default="", help="checks that programs carry, see docs/checking.md: memory, values")
+    p.add_argument("--check", default="", help="checks that programs carry (docs/checking.md): memory, values, lanes")
     p.add_argument("--every-backend", action="store_true", help="each program on all of them (else on one, drawn)")
     p.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
     p.add_argument("--limit", type=float, default=30, help="seconds for a program before it counts as hanging")
@@ -98,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if not backends or given.jobs < 1 or given.seconds <= 0:
             raise UsageError("--backends names none, or --jobs or --seconds is not positive")
         cc.find_compiler()
+        os.environ.setdefault("OMP_NUM_THREADS", "3")  # of `multicore`
         with checks.also(*[name for name in given.check.split(",") if name]):
             checks.modes()
             return _run(given, kinds, modes, backends)

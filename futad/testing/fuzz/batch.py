@@ -19,6 +19,7 @@ from futad.api.program import Program
 from futad.core.interp import Interpreter
 from futad.errors import AssertionFailed, BackendError, CheckFailure, Error, InternalError
 from futad.fires import counting
+from futad.testing.build import smallest_pieces
 from futad.testing.fuzz import budgets, oracle
 from futad.testing.fuzz.cases import SECOND, Case, Inputs, case, head, inputs, modes_of, ties
 from futad.testing.fuzz.shrink import shrunk, wrong_like
@@ -173,7 +174,8 @@ class Compiled:
                 self.made = Interpreter(made)
             elif backend != "interp":
                 self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
-                self.program.executor()
+                with smallest_pieces():  # sizes are small, too
+                    self.program.executor()
         wanted = {f"{m}{k}" for k, c in enumerate(cases) for m in c.reference}
         funs = {k: f for k, f in core.funs.items() if f.entry is None or f.entry.name in wanted}
         bare = budgets.without(Core(funs, core.name))

@@ -96,7 +96,7 @@ class _Typed:
             x, j = g.name("x"), g.name("j")
             inner = e.plus("s", x).counting(near=j)
             if g.p(0.4):
-                stop = g.c(f"{j} < {g.c('1', '2', '3', *e.far, *e.near)}", f"{j} < 3 && {x} < 0.4567")
+                stop = g.c(f"{j} < {g.c('1', '2', str(self.d), *e.near)}", f"{j} < {self.d} && {x} < 0.4567")
                 g.smooth = g.smooth and "&&" not in stop
                 return f"(loop ({x}, {j}) = ({self.of('s', e, down)}, 0) while {stop} do (small ({self.of('s', e.plus('s', x), down)}), {j} + 1)).0"
             return f"loop {x} = {self.of('s', e, down)} for {j} < {self.d} do small ({self.of('s', inner, down)})"
@@ -210,7 +210,7 @@ class _Typed:
                 step = g.c(f"{u} with [{self.near(inner)}] = {self.apart(u, self.of('v', inner, down))}", f"{u} with [:, {self.near(inner)}] = {self.apart(u, self.of('v', inner, down))}",
                            f"{u} with [{self.near(inner)}, {self.near(inner)}] = {self.of('s', inner, down)}")  # fmt: skip
                 return f"loop ({u}: *[{d}][{d}]t) = {start} for {j} < {g.c(2, d)} do {step}"
-            return f"loop ({u}: [{d}][{d}]t) = {self.of('m', e, down)} for {j} < {g.c(2, 3)} do map (map small) {self.of('m', inner, down)}"
+            return f"loop ({u}: [{d}][{d}]t) = {self.of('m', e, down)} for {j} < {g.c(2, d)} do map (map small) {self.of('m', inner, down)}"
         return f"map2 (map2 (+)) {self.of('m', e, down)} {self.of('m', e, down)}"
 
     def point(self, e: _Env, depth: int) -> str:
