@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Set
 
+from futad.core.scalarops import OPS
 from futad.core.types import I64
 from futad.fires import refused
 from futad.imp import ir
@@ -22,7 +23,7 @@ from futad.imp.ir import ZERO, Expr, Num, Ref, add, mul
 from futad.imp.loops.places import Places, Sizes
 from futad.imp.loops.vectorise import accumulations
 from futad.imp.units import unit_of
-from futad.imp.walk import has_load, loads_in, refs, rewritten
+from futad.imp.walk import has_load, loads_in, parts, refs, rewritten
 from futad.legality import Legality
 from futad.rewrite.ranges import plus, times
 
@@ -31,6 +32,7 @@ ROW_BY_ROW = LEGAL.condition("row by row", "an iteration reads or writes at the 
 PLACES_ONLY = LEGAL.condition("places only", "what an iteration computes of its row's number is that of the first row")
 FROM_UNIT = LEGAL.condition("sums of rows from nothing", "what each row's sum starts from is not in the whole")
 
+CALL = 15  # the cost of an operation that is a call
 LONG = 64  # elements of rows that fill vectors anyway, if their number is known
 
 
@@ -49,6 +51,8 @@ def coalesced(loop: ir.For, body: list[ir.Stmt], sizes: Sizes, outermost: bool, 
     own = {loop.var, row.var} | {n for s in (*body, *row.body) for n in s.defines()}
     if refs(row.bound) & own:
         return refused("its rows differ in length")
+    if any(isinstance(e, ir.Scalar) and OPS[e.op].cost >= CALL for s in row.body for e in parts(s)) and not asked:
+        return refused("it calls functions: rows end with a whole vector anyway, or lanes are of the map around")
     line = _line(body, row)
     if line is None:
         return refused("it does something else for each row")
