@@ -48,20 +48,23 @@ _CALLS = (ir.Call, ir.Keep, ir.Kept)
 @dataclass(slots=True)
 class Cut:
     """`forward`: the statements of the forward sweep, of new variables; `results`, `record`: what they give, and keep.
-    `values`: what is in the record, by the variables of the return sweep; `again`: what this computes again."""
+    `values`: what is in the record, by the variables of the return sweep; `again`: what this computes again; `sizes`:
+    those of arrays in the record that are other names for what is bound outside."""
 
     forward: list[ir.Stm]
     results: tuple[Atom, ...]
     record: Atom
     values: tuple[Var, ...]
     again: list[ir.Stm]
+    sizes: list[ir.Stm]
 
     def restored(self, record: Atom, more: Sequence[ir.Stm] = ()) -> list[ir.Stm]:
         """What the return sweep begins with; `more`: what is done in it before anything is computed again."""
         if not self.values:
             return [*more, *self.again]
         alone = len(self.values) == 1 and self.values[0].type is REC
-        return [ir.Stm(self.values, ir.Alias(record) if alone else ir.Kept(record)), *more, *self.again]
+        kept = ir.Stm(self.values, ir.Alias(record) if alone else ir.Kept(record))
+        return [*self.sizes, kept, *more, *self.again]
 
 
 def calls(e: ir.Exp) -> bool:
@@ -110,11 +113,19 @@ def cut(
     values: list[Var] = []
     again: list[ir.Stm] = []
     sizes: set[Atom] = set()  # of arrays in the record
+    named: list[ir.Stm] = []
+    aliases = {s.pat[0]: s.exp.atom for s in first if isinstance(s.exp, ir.Alias)}
+    bound = {v for s in first for v in s.pat}
     for s in reversed(first):
         mine = [v for v in s.pat if v in used]
         if not mine:
             continue
-        if _kept(s) or not SIZES_BEFORE(sizes.isdisjoint(s.pat)):
+        source: Atom = mine[0]
+        while source in aliases:
+            source = aliases[source]
+        if not SIZES_BEFORE(sizes.isdisjoint(s.pat)) and source not in bound:
+            named.append(ir.Stm(s.pat, ir.Alias(source)))
+        elif _kept(s) or not SIZES_BEFORE(sizes.isdisjoint(s.pat)):
             values += mine
             sizes.update(n for v in mine for n in shape_of(v.type))
             used.update(n for v in mine for n in shape_of(v.type) if isinstance(n, Var))
@@ -138,7 +149,7 @@ def cut(
             record = Var("record", REC)
             forward.append(ir.Stm((record,), ir.Keep(tuple([a for _, a in pairs]))))
     kept = tuple([v for v, _ in pairs])
-    return Cut(forward, tuple([names.atom(a) for a in results]), record, kept, again[::-1]), rest
+    return Cut(forward, tuple([names.atom(a) for a in results]), record, kept, again[::-1], named), rest
 
 
 def finished(s: Scope, at: Var, results: Sequence[Atom], names: ir.Renamer, iteration: Iteration | None = None) -> Cut:

@@ -49,6 +49,27 @@ def test_each_record_is_read_once(case):
             assert n == 1 or m.records.made > 0
 
 
+MUTUAL = """
+#[bound(80)]
+def go [n] (x: [n]f64) (i: i64) (w: f64) : f64 = if i >= n then w else let a = to x (i + 1) w in f64.sin (a * x[i])
+def to [n] (x: [n]f64) (i: i64) (w: f64) : f64 =
+  if i >= n then w else if i % 3 == 0 then w * x[i] else go x (i + 1) w
+def f [n] (x: [n]f64) (p: f64) : f64 = loop p for _j < 3 do go x 0 p
+entry twice [n] (x: [n]f64) (p: f64) (d_x: [n]f64) (d_p: f64) (y: f64) =
+  #[checkpoint(7)] vjp (\\(x, p) -> #[checkpoint(7)] vjp (\\(x, p) -> f x p) (x, p) y) (x, p) (d_x, d_p)
+"""
+
+
+def test_sizes_of_what_is_kept_may_be_those_of_what_is_outside():
+    """Without the simplifier each call inlined has a name of its own for the size of one array."""
+    plain = Interpreter(compile_program(compile_text(MUTUAL), passes=["inline", "asserts", "invert", "ad"], check=True))
+    whole = Interpreter(compile_program(compile_text(MUTUAL), check=True))
+    x, d = np.random.default_rng(1).normal(size=(2, 5))
+    args = [np.int64(5), x, np.float64(0.7), d, np.float64(0.3), np.float64(1.1)]
+    for a, e in zip(plain.run("twice", args), whole.run("twice", args), strict=True):
+        np.testing.assert_allclose(a, e, rtol=1e-12)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["c", "multicore"])
 @pytest.mark.parametrize("case", CASES)
