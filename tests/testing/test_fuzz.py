@@ -131,15 +131,15 @@ def test_what_a_function_returns_is_not_overwritten_beside_its_argument() -> Non
     compile_text(case("source", 26112731148693, "f64", ("value",)).text(), "source.fut")
 
 
-@pytest.mark.slow
 def test_threads_share_small_programs() -> None:
     """By default a nest of a few thousand operations is one thread's, and sizes here are small."""
-    made = batch.Compiled([case("stencil", 5)], "multicore", check=False)
+    made = batch.Compiled([case("stencil", 5, "f64", ("rev",))], "multicore", check=False)
     assert made.program is not None
     assert "#define FUTAD_GRAIN 1\n" in made.program.executor().source
     assert c.GRAIN > 1
 
 
+@pytest.mark.slow
 def test_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The IR is checked after each pass, and what the passes of C make has the values it should have."""
     task = Task(1, batch.PASSES, "f64", (("twice", 1),), ("rev",))
