@@ -38,7 +38,6 @@ CARRIED = Legality("loop variables", "a loop's arrays stay in one or two pieces 
 ALONE = CARRIED.condition("begins alone", "the next values of two variables that begin as one would be one")
 BEGINS = CARRIED.condition("first value not needed", "iterations would overwrite an array that others read")
 EITHER = CARRIED.condition("this or the next buffer", "memory that is given back would be the variable's value")
-EACH = CARRIED.condition("each other's present memory", "a variable would get another one's elements, or length")
 SAME = CARRIED.condition("in its own memory", "the value would be left in memory that the variable does not point to")
 OWN_SLOTS = CARRIED.condition("the outer variable dead", "the loop around would read what the inner one overwrote")
 
@@ -146,11 +145,12 @@ class Carried:
         lo.next_iteration(self.params)
 
     def _exchanged(self, cycle: list[int], values: Sequence[Value]) -> bool:
-        """Whether each variable of the cycle takes the memory of the one after it."""
+        """Whether each variable of the cycle takes the memory of the one after it: so it is where lowering has updated
+        what the IR consumes where it lies."""
         for i, j in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
             v, there = values[i], self.vars[j]
             assert isinstance(v, View) and isinstance(there, _Buffer)
-            if there.varying or not EACH(v.same_place(there.cur) and v.shape == there.cur.shape):
+            if there.varying or not (v.same_place(there.cur) and v.shape == there.cur.shape):
                 return False
         return True
 
