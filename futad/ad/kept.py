@@ -113,7 +113,7 @@ def cut(
     values: list[Var] = []
     again: list[ir.Stm] = []
     sizes: set[Atom] = set()  # of arrays in the record
-    named: list[ir.Stm] = []
+    named: list[ir.Stm] = []  # those of them that only name what is bound outside: not in the record
     aliases = {s.pat[0]: s.exp.atom for s in first if isinstance(s.exp, ir.Alias)}
     bound = {v for s in first for v in s.pat}
     for s in reversed(first):
@@ -123,9 +123,10 @@ def cut(
         source: Atom = mine[0]
         while source in aliases:
             source = aliases[source]
-        if not SIZES_BEFORE(sizes.isdisjoint(s.pat)) and source not in bound:
+        sized = not SIZES_BEFORE(sizes.isdisjoint(s.pat))
+        if sized and source not in bound:
             named.append(ir.Stm(s.pat, ir.Alias(source)))
-        elif _kept(s) or not SIZES_BEFORE(sizes.isdisjoint(s.pat)):
+        elif sized or _kept(s):
             values += mine
             sizes.update(n for v in mine for n in shape_of(v.type))
             used.update(n for v in mine for n in shape_of(v.type) if isinstance(n, Var))

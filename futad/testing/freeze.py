@@ -60,7 +60,7 @@ def texts(file: Path) -> Iterator[tuple[str, str]]:
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _is_program(node.value):
             seen.add(node.value)
-            yield cache.digest(node.value)[:8], node.value
+            yield cache.digest(node.value.encode(errors="surrogatepass"))[:8], node.value
     if not file.name.startswith("test_"):
         return
     try:

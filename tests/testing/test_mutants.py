@@ -58,6 +58,13 @@ def test_each_recorded_mutant_is_found(part):
 
 
 @pytest.mark.slow
+def test_a_text_that_is_no_unicode_has_a_name(tmp_path):
+    """Tests of errors have such texts, and a hunt over all programs reads them."""
+    file = tmp_path / "test_texts.py"
+    file.write_text(r'TEXT = "entry main = 1 -- \ud800"')
+    assert [text for _, text in texts(file)] == ["entry main = 1 -- \ud800"]
+
+
 def test_a_program_without_a_mutant_has_nothing_to_find(tmp_path):
     file = tmp_path / "sum.fut"
     file.write_text("entry main [n] (xs: [n]f64) : f64 = f64.sum (map (* 2) xs)\n")

@@ -55,7 +55,7 @@ def outer_vectorised(
         return refused("there is no loop inside")
     body = if_converted(body, folds, places_in(loop, body, sizes).inside)
     shape = Shape(loop.var, folds, {loop.var}, places_in(loop, body, sizes))
-    if not shape.takes(body, inner=False) or not ADDED(not shape.added & shape.read):
+    if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
     columns = _reduces_columns(loop, body)
     if not shape.carried and not columns:
@@ -91,6 +91,8 @@ def _reduces_columns(loop: ir.For, body: list[ir.Stmt]) -> bool:
 
 def in_blocks(loop: ir.For, body: list[ir.Stmt], shape: Shape) -> ir.Blocks | None:
     """The loop in blocks, if nothing but what the body is forbids that."""
+    if not ADDED(not shape.added & shape.read):
+        return None
     # What the map itself reduces is seen by nothing inside.
     if not UNSEEN(not shape.partials & shape.mentioned):
         return None

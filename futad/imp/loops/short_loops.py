@@ -24,7 +24,7 @@ from futad.imp import ir
 from futad.imp.ir import TRUE, Expr, num, sub
 from futad.imp.loops.facts import LoopFacts, cost
 from futad.imp.loops.if_conversion import if_converted
-from futad.imp.loops.outer_vectorise import ADDED, Shape, in_blocks, places_in
+from futad.imp.loops.outer_vectorise import Shape, in_blocks, places_in
 from futad.imp.loops.places import NO_SIZES, Sizes
 from futad.imp.walk import loads_in, refs, statements
 from futad.legality import Legality
@@ -56,7 +56,7 @@ def short_inside(
         return refused("there is too little to compute")
     body = if_converted(body, folds)
     shape = Shape(loop.var, folds, {loop.var}, places_in(loop, body, sizes))
-    if not shape.takes(body, inner=False) or not ADDED(not shape.added & shape.read):
+    if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
     innermost = [s for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
     lengths = [sub(s.bound, s.start) for s in innermost]
