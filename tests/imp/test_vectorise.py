@@ -29,6 +29,14 @@ def test_what_is_added_goes_to_elements_of_each_iteration(indices, taken):
     assert annotate(loop, reassociate=True) == loop.independent == taken
 
 
+@pytest.mark.parametrize("second, taken", [("add", True), ("mul", False)])
+def test_a_variable_is_folded_by_one_operation(second, taken):
+    folds = [ir.Accumulate("s", op, Load("x", i, F64)) for op in ("add", second)]
+    loop = ir.For("i", n, folds, map=True)
+    assert annotate(loop, reassociate=True) == loop.independent == taken
+    assert [p.name for p in loop.partials] == ["s"] * taken
+
+
 @pytest.mark.parametrize("index, taken", [(BESIDE, True), (j, True), (STRIDED, False), (ROWS, False)])
 def test_lanes_that_reduce_read_side_by_side(index, taken):
     product = Scalar("mul", (Load("a", BESIDE, F64), Load("b", index, F64)), F64, F64)

@@ -79,12 +79,10 @@ class LoopFacts:
         return place is not None and place.scale == 1
 
     def partials(self) -> list[ir.Partial]:
-        """The folds of scalars that the iterations continue."""
-        return [
-            ir.Partial(s.name, s.value.type, s.op, unit_of(s.op, s.value.type))
-            for s in self.body
-            if isinstance(s, ir.Accumulate) and s.name not in self.own
-        ]
+        """The folds of scalars that the iterations continue, each once however often an iteration adds to it."""
+        folds = [s for s in self.body if isinstance(s, ir.Accumulate) and s.name not in self.own]
+        once = dict.fromkeys((s.name, s.value.type, s.op) for s in folds)
+        return [ir.Partial(name, t, op, unit_of(op, t)) for name, t, op in once]
 
 
 def cost(body: Iterable[ir.Stmt]) -> int:

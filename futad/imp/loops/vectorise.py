@@ -72,9 +72,13 @@ def annotate(loop: ir.For, reassociate: bool, asked: int = 0) -> bool:
         apart = beside and all(_disjoint(s, t) for k, s in enumerate(stores) for t in stores[:k])
         if not ADDED_DISJOINT(apart or _interleaved(stores, facts)):
             return False
+    partials = facts.partials()
+    if len({p.name for p in partials}) < len(partials):
+        refused("it folds a variable by two operations")
+        return False
     loop.body = body
     loop.independent = True
-    loop.partials = facts.partials()
+    loop.partials = partials
     if asked:
         loop.lanes = asked
     elif cost(body) >= HEAVY:
