@@ -133,6 +133,21 @@ class PAttr(Pat):
     pat: Pat
 
 
+def pattern_names(p: Pat) -> list[PVar]:
+    """The variables of a pattern, left to right."""
+    if isinstance(p, PVar):
+        return [p]
+    if isinstance(p, (PAscript, PAttr)):
+        return pattern_names(p.pat)
+    if isinstance(p, PTuple):
+        return [v for q in p.elems for v in pattern_names(q)]
+    if isinstance(p, PRecord):
+        return [v for _, q in p.fields for v in pattern_names(q)]
+    if isinstance(p, PConstr):
+        return [v for q in p.args for v in pattern_names(q)]
+    return []
+
+
 class AttrText(str):
     """A text in quotes among the arguments of an attribute, where a plain str is a name."""
 

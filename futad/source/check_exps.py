@@ -16,7 +16,7 @@ from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
 from futad.source.check_loops import keeps_size, loop_exp
 from futad.source.check_match import check_exhaustive, require_irrefutable
-from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names, require_constr
+from futad.source.check_pats import bind_pattern, distinct_sizes, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
 from futad.source.lexer import qualified
 from futad.source.lints import copied_to_update, on_budgeted, on_expression, shadows, unused, warn
@@ -465,13 +465,13 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
                 )
         _note_alias(e)
         e.body = ck.exp(e.body)
-    for v in pattern_names(e.pat):
+    for v in A.pattern_names(e.pat):
         assert v.binding is not None
         unused(ck, v.binding)
         shadows(ck, v.name, v.span)
     copied_to_update(ck, e)
     e.type = e.body.type
-    own = {v.binding for v in pattern_names(e.pat)}
+    own = {v.binding for v in A.pattern_names(e.pat)}
     if own:
         gone = {s.binding: None for s in sizes_in(type_of(e)) if type(s) is SizeVar and s.binding in own}
         e.new_sizes = tuple(gone)

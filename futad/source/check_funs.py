@@ -213,9 +213,8 @@ def dimensions(t: SType) -> list[Size]:
 
 
 def _no_repeats(p: A.Pat, seen: set[str]) -> None:
-    from futad.source.check_pats import pattern_names
 
-    for v in pattern_names(p):
+    for v in A.pattern_names(p):
         if v.name in seen:
             raise TypeCheckError(f"parameter '{v.name}' is declared twice", v.span, code="E0202")
         seen.add(v.name)
@@ -294,9 +293,8 @@ def _generalise(
 
 def _visible(declared: SType, params: list[A.Pat], span: Span) -> None:
     """A declared result mentions parameters, not what patterns take out of them: callers could not tell it."""
-    from futad.source.check_pats import pattern_names
 
-    inner = {v.binding for p in params for v in pattern_names(p)} - {param_binding(p) for p in params}
+    inner = {v.binding for p in params for v in A.pattern_names(p)} - {param_binding(p) for p in params}
     for s in sizes_in(declared) if inner else []:
         for b in size_names(s):
             if b in inner:

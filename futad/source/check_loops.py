@@ -9,7 +9,7 @@ from futad.core.types import BOOL, I64
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
 from futad.source.ast import type_of
-from futad.source.check_pats import bind_pattern, distinct_sizes, pattern_names
+from futad.source.check_pats import bind_pattern, distinct_sizes
 from futad.source.check_types import texp
 from futad.source.sizes import metas_of, poly
 from futad.source.traversals import mapped, sizes_in, strip, substitute
@@ -176,7 +176,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
             m.level = ck.level - 1
             ck.soft_sizes[m] = init
         bind_pattern(ck, e.pat, t, "loop parameter")
-        ck.loop_params.update(v.binding for v in pattern_names(e.pat) if v.binding is not None)
+        ck.loop_params.update(v.binding for v in A.pattern_names(e.pat) if v.binding is not None)
         if isinstance(form, A.ForI):
             bind_pattern(ck, form.var, type_of(form.bound))
         elif isinstance(form, A.ForIn):

@@ -27,7 +27,7 @@ def _distinct(p: A.Pat) -> None:
     if type(p) is A.PVar or type(p) is A.PWild:
         return
     seen: set[str] = set()
-    for v in pattern_names(p):
+    for v in A.pattern_names(p):
         if v.name in seen:
             raise ScopeError(f"'{v.name}' is bound twice in one pattern", v.span, code="E0202")
         seen.add(v.name)
@@ -35,25 +35,10 @@ def _distinct(p: A.Pat) -> None:
 
 def distinct_sizes(sizes: list[str], p: A.Pat, span: Span) -> None:
     """The sizes that `let [n] p` or `loop [n] p` binds have names of their own."""
-    names = [v.name for v in pattern_names(p)] if sizes else []
+    names = [v.name for v in A.pattern_names(p)] if sizes else []
     for i, n in enumerate(sizes):
         if n in sizes[:i] or n in names:
             raise ScopeError(f"'{n}' is bound twice in one pattern", span, code="E0202")
-
-
-def pattern_names(p: A.Pat) -> list[A.PVar]:
-    """The variables of a pattern, left to right."""
-    if isinstance(p, A.PVar):
-        return [p]
-    if isinstance(p, (A.PAscript, A.PAttr)):
-        return pattern_names(p.pat)
-    if isinstance(p, A.PTuple):
-        return [v for q in p.elems for v in pattern_names(q)]
-    if isinstance(p, A.PRecord):
-        return [v for _, q in p.fields for v in pattern_names(q)]
-    if isinstance(p, A.PConstr):
-        return [v for q in p.args for v in pattern_names(q)]
-    return []
 
 
 def _pat(ck: Checker, p: A.Pat, t: SType, what: str) -> None:

@@ -165,6 +165,41 @@ def _rounds(e: A.Expr) -> str:
     return ""
 
 
+FOLDS = frozenset(("reduce", "reduce_comm", "scan"))
+UNITS = {"+": 0, "*": 1}
+
+
+def starts_of_folds(ck: Checker, f: A.FunDef) -> None:
+    """Warn of sums and products that begin with a parameter, or with a number that is not their unit.  A fold begins
+    with it in each thread, so that the result depends on the machine, and derivatives do not flow to it."""
+    given: set[Binding | None] = {v.binding for p in f.params for v in A.pattern_names(p)}
+    folds: list[tuple[A.EApp, A.EVar]] = []
+    stack: list[A.Expr] = [f.body]
+    while stack:
+        e = stack.pop()
+        stack += children(e)
+        if type(e) is A.ELambda:
+            given |= {v.binding for p in e.params for v in A.pattern_names(p)}
+        elif type(e) is A.ELoop:
+            given |= {v.binding for v in A.pattern_names(e.pat)}
+        elif type(e) is A.EApp and type(e.fun) is A.EApp and type(e.fun.arg) is A.EVar and type(e.fun.fun) is A.EVar:
+            fold, operator = e.fun.fun, e.fun.arg
+            if fold.name in FOLDS and is_intrinsic(fold) and is_intrinsic(operator):
+                folds.append((e, operator))
+    for e, operator in folds:
+        sign, start = operator.name[-1], e.arg
+        if sign not in UNITS or operator.name[-2:] == "**":
+            continue
+        number = type(start) is A.ELit and start.value != UNITS[sign]
+        if number or type(start) is A.EVar and start.binding in given:
+            warn(
+                ck,
+                f"a fold by '{sign}' has to begin with {UNITS[sign]}: each thread begins with this value",
+                start.span,
+                f"begin with {UNITS[sign]}, and combine the result with this value; derivatives flow to it then, too",
+            )
+
+
 def copied_update(ck: Checker, e: A.EUpdate) -> None:
     """Warn of an update, inside a loop, of a copy of the loop's own parameter: each iteration copies all of it."""
     b = _copied_param(ck, e.array)

@@ -13,9 +13,16 @@ from futad.source.check import Abandoned, Checker
 from futad.source.check_exps import applied
 from futad.source.check_funs import declare_ahead, fundef, holds_function
 from futad.source.check_loops import learn_ranks
-from futad.source.check_pats import pattern_names
 from futad.source.check_types import FAILED_TYPE, define_type
-from futad.source.lints import DERIVATIVES, derivatives_of_integers, elsewhere, never_unrolled, shadows
+from futad.source.lints import (
+    DERIVATIVES,
+    FOLDS,
+    derivatives_of_integers,
+    elsewhere,
+    never_unrolled,
+    shadows,
+    starts_of_folds,
+)
 from futad.source.parse import parse
 from futad.source.recursion import Groups, declared, undeclared
 from futad.source.traversals import strip
@@ -286,9 +293,12 @@ def check_program(file: A.File) -> A.CheckedProgram:
     for d in ck.entries:
         if d.binding is not None and not d.binding.used:  # no other function gives it constants
             sizes = {tp.binding for tp in d.tparams if tp.binding is not None}
-            values = {v.binding for p in d.params for v in pattern_names(p) if v.binding is not None}
+            values = {v.binding for p in d.params for v in A.pattern_names(p) if v.binding is not None}
             never_unrolled(ck, d.body, {*sizes, *d.implicit, *values})
     if any(name in file.text for name in DERIVATIVES):
         for d in ck.funs:
             derivatives_of_integers(ck, d.body)
+    if any(name in file.text for name in FOLDS):
+        for d in ck.funs:
+            starts_of_folds(ck, d)
     return A.CheckedProgram(ck.funs, ck.entries, ck.files, [w for _, w in sorted(ck.warnings.items())])

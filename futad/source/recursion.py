@@ -16,7 +16,6 @@ from futad.source import ast as A
 from futad.source import budgets
 from futad.source.ast import type_of
 from futad.source.causality import children
-from futad.source.check_pats import pattern_names
 from futad.source.pretty import show_size
 from futad.source.traversals import size_names, sizes_in, walk
 from futad.source.types import Binding, Scheme, SizeVar, SType, TFun, TParam
@@ -154,7 +153,7 @@ def _applications(o: Open, body: A.Expr, given: Sequence[bool]) -> None:
                 code=CODE,
             )
         for p, x, functional in zip(fd.params, args, given, strict=True):
-            own = [v.binding for v in pattern_names(p)]
+            own = [v.binding for v in A.pattern_names(p)]
             if functional and not (type(x) is A.EVar and x.binding in own):
                 name = own[0].name if len(own) == 1 and own[0] is not None else "the parameter itself"
                 raise TypeCheckError(
@@ -215,7 +214,7 @@ def _own(fd: A.FunDef) -> frozenset[str]:
 
 
 def _names(pats: Sequence[A.Pat]) -> frozenset[str]:
-    return frozenset([v.name for p in pats for v in pattern_names(p)])
+    return frozenset([v.name for p in pats for v in A.pattern_names(p)])
 
 
 def _free(e: A.Expr, bound: frozenset[str]) -> Iterator[A.EVar]:

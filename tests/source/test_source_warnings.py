@@ -26,6 +26,21 @@ CASES = [
         "the derivative of the result's integers is taken as if 'i32.f64' did not round",
     ),
     (
+        "def f (x: f64) (xs: []f64) = reduce (+) x xs",
+        (1, 41),
+        "a fold by '+' has to begin with 0: each thread begins with this value",
+    ),
+    (
+        "def f (xss: [][2]f64) = map (\\(xs: [2]f64) -> loop s = 0 for x in xs do scan (f64.*) s xs |> last) xss",
+        (1, 86),
+        "a fold by '*' has to begin with 1: each thread begins with this value",
+    ),
+    (
+        "def f (xs: []i32) = reduce_comm (+) 1 xs",
+        (1, 37),
+        "a fold by '+' has to begin with 0: each thread begins with this value",
+    ),
+    (
         "def f (xs: *[9]i64) = loop ys = xs for i < 9 do copy ys with [i] = i",
         (1, 49),
         "each iteration of the loop copies all of 'ys' to change a part of it",
@@ -73,6 +88,10 @@ def test_warning(text, place, message, tmp_path, capsys):
         "def f (k: i64) = jvp (\\k -> k * i64.f64 2.5) k 1",
         "def f (x: f64) = jvp f64.to_bits x 1",
         "module m = { def map f xs = map f xs }",
+        "def f (x: f64) (xs: []f64) = reduce (**) x (map (reduce (*) 1.0) [xs])",
+        "def f (op: f64 -> f64 -> f64) (x: f64) (xs: []f64) = reduce op x xs",
+        "def f (xs: []f64) = let zero = 0 in reduce (+) zero xs + reduce f64.max xs[0] xs",
+        "def f (x: f64) (xs: []f64) = foldl (+) x xs",
         "#[noinline]\ndef f (x: f64) = #[unsafe] x",
         "module m (p: { val k: i64 }) = { def g (x: i64) = x + p.k }\nmodule a = m { def k = 1i64 }",
     ],

@@ -179,7 +179,7 @@ def components(g: Gen) -> Program:
     elif k == 3:  # all pairs, componentwise
         body = f"  map (\\x -> reduce (map2 (+)) (replicate {few} 0) (map (\\y -> map2 (\\a b -> {f}) x y) xs)) xs"
     elif k == 4:  # few rows folded inside of a map
-        body = f"  map (\\x -> reduce (map2 (+)) (replicate {few} w) (map (\\q -> map (\\a -> let b = x[q] in {f}) x) (iota {few}))) xs"
+        body = f"  map (\\x -> reduce (map2 (+)) (replicate {few} 0) (map (\\q -> map (\\a -> let b = x[q] in {f}) x) (iota {few}))) xs"
     elif k == 5:  # rows picked by the iteration
         body = f"  map2 (\\x i -> if i % 2 == 0 then xs[(i + 1) % n] else map (\\a -> let b = x[0] in {f}) x) xs (iota n)"
     else:  # slices of what a map with infinite slopes makes

@@ -132,7 +132,7 @@ class _Maker:
             return f"({start} if {k} % 2 == {g.c('0', '1')} then {put} else {g.c(z, self.put(inner, z, shape))})"
         k = g.name("k")
         step = self.put(inner.counting(k, shape[0]), z, shape)
-        return f"({start} loop ({z}: *{shape_type(shape)}) = {z} for {k} < {g.c(shape[0], '2')} do {step})" if shape[0] != "2" else f"({start} {put})"
+        return f"({start} loop ({z}: *{shape_type(shape)}) = {z} for {k} < {g.c(shape[0], f'i64.min 2 {shape[0]}')} do {step})" if shape[0] != "2" else f"({start} {put})"
 
     def put(self, sc: _Scope, a: str, shape: Shape) -> str:
         """An update of a part of an array."""
