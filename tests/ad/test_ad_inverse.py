@@ -495,7 +495,7 @@ def test_leapfrog(backend: str) -> None:
 
 
 @needs_cxx
-@pytest.mark.parametrize("backend", ["interp", "c", "multicore"])
+@pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore"]))
 def test_sums_on_the_way_of_arrays_in_maps(backend: str) -> None:
     """Each sum has an operator of its own: with one for two, variables were bound twice, and C had wrong sums."""
     text = """

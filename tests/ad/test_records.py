@@ -60,6 +60,7 @@ entry twice [n] (x: [n]f64) (p: f64) (d_x: [n]f64) (d_p: f64) (y: f64) =
 """
 
 
+@pytest.mark.slow
 def test_sizes_of_what_is_kept_may_be_those_of_what_is_outside():
     """Without the simplifier each call inlined has a name of its own for the size of one array."""
     plain = Interpreter(compile_program(compile_text(MUTUAL), passes=["inline", "asserts", "invert", "ad"], check=True))

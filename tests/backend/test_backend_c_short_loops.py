@@ -132,6 +132,7 @@ def test_values(backend, n, d):
             np.testing.assert_allclose(a, b, rtol=near, atol=near, err_msg=name)
 
 
+@pytest.mark.slow
 def test_what_is_not_finite():
     n, d, x, w = _arguments(50, 4)
     x[3, 1], x[20, 0], x[40, 2], x[41] = np.nan, np.inf, -np.inf, 800.0

@@ -12,6 +12,7 @@ import futad
 from futad import checks, legality
 from futad.errors import CheckFailure
 from tests.support.needs import needs_cc
+from tests.support.slow import slow_but
 
 pytestmark = needs_cc
 
@@ -44,7 +45,7 @@ def arguments(n: int) -> list[Any]:
     return [rng.normal(size=(2, 3)), rng.random(n), rng.integers(0, 2, n), rng.integers(0, 2, n)]
 
 
-@pytest.mark.parametrize("backend", ["c", "multicore"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
 def test_lanes_that_meet_are_found(backend: str) -> None:
     args = arguments(40)
     with legality.dropping("outer-loop-vectorisation/places of its own"):

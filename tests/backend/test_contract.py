@@ -26,7 +26,7 @@ WRAP(f32, float)
 """
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["alone", "pool"])
+@pytest.fixture(scope="module", params=slow_but([False], [False, True]), ids=["alone", "pool"])
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     return build_library(SOURCE % ('#include "thread_pool.h"' if request.param else ""), threads=request.param)
 

@@ -8,6 +8,7 @@ import pytest
 
 import futad
 from futad.runtime import cc
+from tests.support.slow import slow_but
 
 TEXT = """
 entry doubles [n] (xs: [n]f64): [n]f64 = map f64.exp xs
@@ -59,7 +60,7 @@ def test_a_mask_has_no_part_in_a_gradient(program):
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64" or cc.find_compiler().is_clang, reason="vectors of x86-64, for GCC")
-@pytest.mark.parametrize("machine", ["x86-64", "sandybridge", "haswell", "skylake-avx512"])
+@pytest.mark.parametrize("machine", slow_but(["haswell"], ["x86-64", "sandybridge", "haswell", "skylake-avx512"]))
 def test_every_width_of_vectors_has_a_function(tmp_path, machine):
     """Also those that this machine does not run: each name that a loop may call is there."""
     for name, text in cc.headers().items():

@@ -8,6 +8,7 @@ import pytest
 
 import futad
 from futad.runtime import cc
+from tests.support.slow import slow_but
 
 TEXT = """
 entry main [n] (xs: [n]f64): [n]f64 = map f64.tanh xs
@@ -17,7 +18,7 @@ ENDS = [0.0, -0.0, 5e-324, -1e-310, 1e-20, -1e-9, 0.17, 0.173287, 0.34657, -0.54
         np.inf, -np.inf, np.nan]  # fmt: skip
 
 
-@pytest.mark.parametrize("backend", ["c", "multicore"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
 def test_within_units_of_the_last_place(backend):
     """In full vectors and what is left of them, zeros with their signs."""
     program = futad.compile(TEXT, backend=backend)

@@ -17,6 +17,7 @@ from futad.source.numeric import module_members
 from futad.testing import check_grads
 from tests.support.cli_helpers import Runner
 from tests.support.needs import has_cxx, needs_cc
+from tests.support.slow import slow_but
 
 SOFTPLUS = ScalarOp(
     "softplus", "a -> a", FLOATS, lambda x: np.log1p(np.exp(x)), "futad_softplus_{T}({0})",
@@ -116,7 +117,7 @@ def test_what_the_c_is_made_of() -> None:
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("t", ["f32", "f64"])
+@pytest.mark.parametrize("t", slow_but(["f64"], ["f32", "f64"]))
 def test_extrema_of_extrema(backend: str, t: str) -> None:
     """One NaN is ignored, wherever it is; of equal zeros it is the same one as on the interpreter."""
     source = "".join(

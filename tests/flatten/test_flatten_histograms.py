@@ -16,6 +16,7 @@ from futad.runtime.device import EmulatedDevice
 from futad.testing.build import device_backend, prepared
 from tests.support.device_support import OnDevice
 from tests.support.needs import needs_cxx
+from tests.support.slow import slow_but
 
 SOURCE = """
 entry plain [n][k] (is: [n]i64) (w: [k]f64) (xs: [n]f64): [k]f64 =
@@ -67,7 +68,7 @@ def test_equal_to_the_interpreter(entry: str, n: int, k: int) -> None:
 
 
 @needs_cxx
-@pytest.mark.parametrize("n", [3, 500])
+@pytest.mark.parametrize("n", slow_but([500], [3, 500]))
 def test_places_out_of_range_take_part_in_nothing(n: int) -> None:
     args = arguments(n, 2, lambda rng: rng.choice([-(2**62), -1, 2, 2**62], n))
     assert np.array_equal(DEVICE.run("guarded", [n, 2, *args])[0], np.zeros(2))

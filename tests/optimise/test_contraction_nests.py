@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.slow import slow_but
 
 # Sums in sums, of what is made of each sum.
 SUMMED = """
@@ -57,8 +59,7 @@ def inputs(n: int, o: int, c: int, h: int, w: int, r: int) -> tuple[Any, Any]:
     return rng.normal(size=(o, c, r, r)), rng.normal(size=(n, c, h, w))
 
 
-@pytest.mark.parametrize("backend", ["c", pytest.param("multicore", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", SOURCES)
+@pytest.mark.parametrize(("name", "backend"), slow_but([("last", "c")], product(SOURCES, ["c", "multicore"])))
 def test_values_and_gradients(name: str, backend: str) -> None:
     made, expected = (futad.compile(SOURCES[name] + ENTRIES, backend=b) for b in (backend, "interp"))
     for shape in ((2, 3, 2, 5, 6, 3), (1, 1, 1, 3, 3, 1), (3, 2, 2, 4, 9, 2), (0, 2, 2, 4, 4, 3), (2, 0, 1, 4, 4, 3),

@@ -207,7 +207,7 @@ entry back [o][c][n] (d: i64) (k: [o][c][3]f64) (x: [c][n]f64) (s: [o][n]f64) = 
 """
 
 
-@pytest.mark.parametrize("backend", ["c", "multicore"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
 @pytest.mark.parametrize("d", [0, 1, 7, -3, 1 << 40, 1 << 62])
 def test_what_is_out_of_range_has_no_term(d: int, backend: str) -> None:
     """Whatever it would be multiplied by."""

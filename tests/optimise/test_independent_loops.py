@@ -15,6 +15,7 @@ from futad.pipeline import compile_program
 from futad.source import compile_text, load_program
 from futad.target import INTERP, C
 from futad.testing.build import common
+from tests.support.slow import slow_but
 
 CHOLESKY = """
 -- Row by row with a branch, the diagonal after its row, column by column, the upper factor, the element by a branch.
@@ -119,7 +120,7 @@ def test_others_stay(tmp_path: Path, entry: str, loops: int) -> None:
     assert updates(tmp_path, STAY, entry) == (0, loops)
 
 
-@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+@pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_factors_are_those_of_numpy(backend: str) -> None:
     prog = futad.compile(CHOLESKY, backend=backend)
     for n in (0, 1, 2, 5, 19):
@@ -128,7 +129,7 @@ def test_factors_are_those_of_numpy(backend: str) -> None:
             np.testing.assert_allclose(getattr(prog, entry)(a), np.linalg.cholesky(a), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["interp", "c", "multicore", "emulated"])
+@pytest.mark.parametrize("backend", slow_but(["interp", "c"], ["interp", "c", "multicore", "emulated"]))
 def test_results_are_those_of_loops(backend: str) -> None:
     prog = futad.compile(OTHERS, backend=backend)
     for n in (0, 1, 2, 5, 18):
@@ -160,7 +161,7 @@ def test_what_is_no_number_stays_in_its_elements() -> None:
         np.testing.assert_allclose(getattr(prog, entry)(a), want, rtol=1e-12)
 
 
-@pytest.mark.parametrize("backend", ["c", "emulated"])
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "emulated"]))
 def test_gradients_are_those_of_the_formula(backend: str) -> None:
     """The logarithm of the determinant has half the inverse as its derivative, on the triangle that is read."""
     f = "let l = branch a in f64.sum (tabulate n (\\i -> f64.log l[i, i]))"

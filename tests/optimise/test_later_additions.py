@@ -15,6 +15,7 @@ from futad.optimise.later_additions import later_additions
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.slow import slow_but
 
 DISTANCE = "let distance a b = f64.sum (map2 (\\p q -> (p - q) ** 2) a b)"
 NEAREST = f"""
@@ -48,7 +49,7 @@ entry curve [k][n][d] (cs: [k][d]f64) (x: [n][d]f64): [k][d]f64 =
 SHAPES = [(1, 0, 2), (1, 1, 1), (3, 5, 2), (17, 40, 3)]
 
 
-@pytest.mark.parametrize("number", range(len(LOSSES)))
+@pytest.mark.parametrize("number", slow_but([2], range(len(LOSSES))))
 def test_additions_come_later(number: int) -> None:
     loss, splits = list(LOSSES.items())[number]
     with counting() as counts:
