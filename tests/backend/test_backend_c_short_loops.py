@@ -142,6 +142,7 @@ def test_what_is_not_finite():
             np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-300, err_msg=name)
 
 
+@pytest.mark.slow
 def test_failures_are_those_of_the_first_iteration():
     args = _arguments(50, 4)
     args[2][30] = 40.0

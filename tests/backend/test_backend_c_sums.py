@@ -60,6 +60,7 @@ def test_every_length(core: Any, backend: CBackend, d: int) -> None:
     assert agree(core, backend, "part", [d, w, min(2, d)], 2e-13)
 
 
+@pytest.mark.slow
 def test_rows_added_to_beside_a_sum() -> None:
     core = compile_program(compile_text(SCALED, "scaled.fut"))
     backend = c_backend(core)

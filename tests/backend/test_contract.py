@@ -26,7 +26,10 @@ WRAP(f32, float)
 """
 
 
-@pytest.fixture(scope="module", params=slow_but([False], [False, True]), ids=["alone", "pool"])
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["alone", "pool"])
 def library(request: pytest.FixtureRequest) -> ctypes.CDLL:
     return build_library(SOURCE % ('#include "thread_pool.h"' if request.param else ""), threads=request.param)
 
@@ -68,7 +71,6 @@ def check(
     assert out[0] == out[-1] == 77
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("lanes", slow_but([1, 8, 33], [1, 2, 7, 8, 9, 15, 16, 17, 33, 48, 63, 64, 97, 400]))
 def test_lanes(library: ctypes.CDLL, dtype: type, lanes: int) -> None:

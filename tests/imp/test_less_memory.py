@@ -16,7 +16,6 @@ from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import MULTICORE, C
 from futad.testing.build import c_backend
-from tests.support.slow import slow_but
 
 TEXT = """
 def mul [n][m][k] (a: [n][m]f64) (b: [m][k]f64): [n][k]f64 =
@@ -102,7 +101,7 @@ def compiled(core: Any) -> Any:
     return compile_program(core, target=C, check=True)
 
 
-@pytest.fixture(scope="module", params=slow_but([C], [C, MULTICORE]), ids=lambda t: t.name)
+@pytest.fixture(scope="module", params=[C, MULTICORE], ids=lambda t: t.name)
 def backend(request: pytest.FixtureRequest, core: Any, compiled: Any) -> CBackend:
     target = request.param
     return c_backend(compiled if target is C else compile_program(core, target=target, check=True), target)
@@ -113,6 +112,7 @@ def arguments(name: str, n: int) -> list[Any]:
     return [n, 3, xs] if name in WITH_COUNT else [n, xs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [1, 2, 9, 70])
 @pytest.mark.parametrize("name", ENTRIES)
 def test_as_the_interpreter(interpreted: Any, backend: CBackend, name: str, n: int) -> None:

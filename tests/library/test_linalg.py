@@ -224,7 +224,6 @@ def test_a_matrix_that_is_not_positive_definite_has_nan_from_there_on():
     assert np.isnan(edges().factor(np.full((40, 40), np.nan))[39, 39])
 
 
-@pytest.mark.slow
 def test_singular_matrices():
     a = np.array([[1.0, 2], [2, 4]])
     assert not np.isfinite(edges().solved(a, np.ones(2))).all()

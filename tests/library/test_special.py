@@ -53,7 +53,7 @@ def test_quantiles():
 
 
 @needs_cc
-@pytest.mark.parametrize("a", slow_but([0.5, 42.0], [1e-3, 0.5, 1.0, 3.0, 42.0, 1e3, 1e6, 1e13]))
+@pytest.mark.parametrize("a", slow_but([42.0], [1e-3, 0.5, 1.0, 3.0, 42.0, 1e3, 1e6, 1e13]))
 def test_incomplete_gamma_functions(a):
     p = program()
     # SciPy cuts its series short far below a large a: at 1e13 it has 4e-12 where a normal number has 1e-9.

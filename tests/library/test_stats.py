@@ -162,7 +162,6 @@ def test_edges(backend):
 
 
 @needs_cc
-@pytest.mark.slow
 def test_slopes_at_the_border_of_a_case():
     """The shape 1 of a gamma density has a derivative by the shape, though its factor log x is multiplied by 0."""
     found = program().gamma_logpdf_slopes(1.0, 2.0, np.array([0.5]))

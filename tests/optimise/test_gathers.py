@@ -277,6 +277,7 @@ def test_tables_with_borders_cut_off_at_the_ends(name: str) -> None:
             np.testing.assert_allclose(made.main(x, k), expected.main(x, k), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_convolution_of_what_is_held_at_the_ends() -> None:
     text = """entry main [n][m] (x: [n][m]f64) (k: [3][3]f64): [n][m]f64 =
       let at (x: [n][m]f64) i j = x[i64.max 0 (i64.min (n - 1) i), i64.max 0 (i64.min (m - 1) j)]
