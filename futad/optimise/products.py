@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.ir import Stm
-from futad.core.nest import Nest, Read, Reads, nest_of
+from futad.core.nest import Nest, Read, Reads, nest_in
 from futad.core.operator import scalar_op
 from futad.core.scope import uses_in
 from futad.core.types import AccType, ArrayType, Atom, Prim, Var, elem_of, shape_of, zero
@@ -133,9 +133,10 @@ class Update:
 
 def as_update(s: Stm) -> Update | None:
     """The statement as an update by a product of elements of arrays; None if it is anything else."""
-    e, nest = s.exp, nest_of(s)
-    if type(e) is not ir.Map or nest is None or len(s.pat) != 1 or not isinstance(s.pat[0].type, AccType):
+    e = s.exp
+    if type(e) is not ir.Map or len(s.pat) != 1 or not isinstance(s.pat[0].type, AccType):
         return None
+    nest = nest_in(e.lam, arrays=e.arrays)
     if len(nest.body.stms) != 2 or nest.body.result != nest.body.stms[1].pat:
         return None
     product, update = [t.exp for t in nest.body.stms]
