@@ -79,7 +79,7 @@ class CheckedEmitter(CEmitter):
     """C for checked execution."""
 
     records_header = "check_records.h"
-    teams = False  # races are looked for in each nest
+    merges = False  # races are looked for in each nest
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__(module, multicore, grain)

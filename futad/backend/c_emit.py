@@ -9,12 +9,12 @@ from futad.backend import (
     c_blocks,
     c_counts,
     c_lanes,
+    c_merged_regions,
     c_reports,
     c_row_additions,
     c_sums,
     c_tails,
     c_tasks,
-    c_teams,
     c_threads,
 )  # fmt: skip
 from futad.backend.c_calls import calls_first
@@ -55,7 +55,7 @@ class CEmitter(Emitter):
     reports: Reports | None = None  # of what is bound
     stops = False  # see `Target.stops`
     records_header = "records.h"
-    teams = True  # see `c_teams`
+    merges = True  # see `c_merged_regions`
 
     def __init__(self, module: ir.Module, multicore: bool, grain: int) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class CEmitter(Emitter):
         self.handlers[ir.Measure] = self.measure
         self.handlers[Fork] = lambda s: c_tasks.emit(self, s)
         self.handlers[Own] = lambda s: c_tasks.own(self, s)
-        self.handlers[ir.Parallel] = lambda s: (c_teams.emit_nest if self.team else c_threads.emit)(self, s)
+        self.handlers[ir.Parallel] = lambda s: (c_merged_regions.emit_nest if self.merged else c_threads.emit)(self, s)
         self.handlers[records.Keep] = self.keep
         self.handlers[records.Field] = self.field
         self.handlers[records.Release] = lambda s: self.line(f"futad_give_back(ctx, {self.expr(s.record)});")
@@ -95,7 +95,7 @@ class CEmitter(Emitter):
         self.home = "ctx->slots"  # where the slots are
         self.number_of_tasks = 0
         self.forks = False
-        self.team = False  # in the function of a team
+        self.merged = False  # in the function of a merged region
         self.in_lanes = False  # in a loop that the C compiler should vectorise
         self.selects = False  # and in which a choice must not become a branch
 
@@ -153,8 +153,8 @@ class CEmitter(Emitter):
         head, text = self.lines[:functions], "\n".join(self.lines[functions:])
         if any(x in text for x in ("futad_wide_f", "futad_quarter_f", "futad_count(")):
             head.append('#include "sums.h"')
-        if "struct futad_team team;" in text:
-            head.insert(functions, '#include "team.h"')
+        if "struct futad_merged merged;" in text:
+            head.insert(functions, '#include "merged_regions.h"')
         if "futad_exp_f" in text:
             head.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
         if "futad_tanh_f64" in text:
@@ -413,8 +413,8 @@ class CEmitter(Emitter):
         super().block(divided_once(body, {t for op, t in IN_LANES if op == "div"} if self.in_lanes else ()))
 
     def for_(self, s: ir.For) -> None:
-        if (team := c_teams.possible(self, s)) is not None:
-            c_teams.emit(self, team)
+        if (region := c_merged_regions.possible(self, s)) is not None:
+            c_merged_regions.emit(self, region)
         elif c_tails.possible(s):
             c_tails.emit(self, s)
         elif c_sums.possible(s):
@@ -490,7 +490,7 @@ class CEmitter(Emitter):
 
     def threads(self, s: ir.Threads) -> None:
         self.works[s.name] = self.expr(s.work)
-        if self.team:
+        if self.merged:
             return
         args = ", ".join(self.expr(e) for e in (s.steps, s.work, s.extra))
         self.line(f"const int64_t {s.name} = futad_threads(ctx, {args});")

@@ -57,7 +57,7 @@ def alone(program: Program, name: str) -> Program:
 def regions(program: Program, name: str) -> int:
     """How many parallel regions the C for several threads has, those around loops included."""
     source = c_backend(alone(program, name), multicore=True).source
-    return source.count("futad_parallel(&region.job, ") + source.count("futad_team_run(&region.team, ")
+    return source.count("futad_parallel(&region.job, ") + source.count("futad_merged_run(&region.merged, ")
 
 
 def kernels(program: Program, name: str) -> list[str]:

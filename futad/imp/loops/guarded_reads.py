@@ -49,7 +49,7 @@ class _Refused(Exception):
     """The body has something that lanes cannot do."""
 
 
-def straightened(loop: ir.For, named: Callable[[str], str], asked: bool = False) -> ir.For | None:
+def with_guarded_reads(loop: ir.For, named: Callable[[str], str], asked: bool = False) -> ir.For | None:
     """The map's loop with a straight line in place of branches that compute scalars, check and add to memory; None if
     it has none with reads or checks, or has other ones, or too much of its work would be done in vain.  `named` makes
     names of variables; `asked`: whether it pays or not."""
@@ -242,4 +242,4 @@ def _both(a: Expr, b: Expr) -> Expr:
     return Scalar("and", (a, b), BOOL, BOOL)
 
 
-__all__ = ["is_addition", "masked_in_vectors", "staged_reads", "straightened"]
+__all__ = ["is_addition", "masked_in_vectors", "staged_reads", "with_guarded_reads"]

@@ -21,7 +21,7 @@ from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
 from futad.imp.loops.coalesce import coalesced
 from futad.imp.loops.distribute import distributed
-from futad.imp.loops.guarded_reads import staged_reads, straightened
+from futad.imp.loops.guarded_reads import staged_reads, with_guarded_reads
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
 from futad.imp.loops.outer_vectorise import outer_vectorised
@@ -237,7 +237,7 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
         if m.nest is not None and not m.nest.allows("guarded-reads"):
             return None
         with asking():
-            line = straightened(loop, m.name, True)
+            line = with_guarded_reads(loop, m.name, True)
             if line is None or not annotate(line, m.target.reassociates) or line.partials:
                 return None
         every = [e for s in line.body for e in parts(s)]
@@ -261,7 +261,7 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
-    loop = straightened(m.loop, m.name, m.asked("guarded-reads") is not None)
+    loop = with_guarded_reads(m.loop, m.name, m.asked("guarded-reads") is not None)
     if loop is None:
         return None
     done = then(loop)

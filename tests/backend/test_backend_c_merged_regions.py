@@ -1,4 +1,4 @@
-"""multicore: loops of parallel nests, all of which one team of threads runs (`backend/c_teams.py`)."""
+"""multicore: loops of parallel nests, all of which run in one region (`backend/c_merged_regions.py`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ entry quotients [n] (x: [n]i64) (steps: i64): [n]i64 =
 
 @pytest.fixture(scope="module")
 def core() -> Any:
-    return compile_program(compile_text(TEXT, "teams.fut"), check=True)
+    return compile_program(compile_text(TEXT, "merged_regions.fut"), check=True)
 
 
 @pytest.fixture(scope="module")
@@ -79,9 +79,9 @@ def calls(steps: int, n: int, m: int) -> dict[str, list[Any]]:
     }
 
 
-def test_which_loops_are_a_teams(backend: CBackend) -> None:
+def test_which_loops_are_one_region(backend: CBackend) -> None:
     source = backend.source
-    assert source.count("struct futad_team team;") == 7  # of `nested` the inner one, whose length changes
+    assert source.count("struct futad_merged merged;") == 7  # of `nested` the inner one, whose length changes
 
 
 SHARED = """
@@ -97,7 +97,7 @@ entry grows [n] (x: [n]f64) (k: i64): [n]f64 =
 def test_memory_that_grows_in_an_iteration_is_not_had_before() -> None:
     """Where the larger array is put the smaller one was before."""
     source = c_backend(compile_program(compile_text(SHARED)), multicore=True, grain=1).source
-    assert "struct futad_team team;" not in source
+    assert "struct futad_merged merged;" not in source
 
 
 BEGUN = """
@@ -113,7 +113,7 @@ def test_each_iteration_begins_with_its_own_two_arrays(inner: int) -> None:
     """Which the iteration before has exchanged, an odd number of times perhaps."""
     core = compile_program(compile_text(BEGUN))
     made = c_backend(core, multicore=True, grain=1)
-    assert "struct futad_team team;" in made.source
+    assert "struct futad_merged merged;" in made.source
     for n in (1, 2, 70):
         args = [n, np.random.default_rng(n).standard_normal(n), 3, inner]
         for a, e in zip(made.run("begun", args), Interpreter(core).run("begun", args), strict=True):
@@ -154,7 +154,7 @@ def test_failures_end_the_loop(backend: CBackend, threads: int) -> None:
 
 @pytest.mark.slow
 def test_gradients_are_the_same_on_any_number_of_threads() -> None:
-    """With regions of the usual size, and many calls, which members join early or late."""
+    """With regions of the usual size, and many calls, which workers join early or late."""
     entry = futad.compile(TEXT, backend="multicore").heat
     gradient = futad.compile(
         TEXT.replace("entry heat", "def heat")

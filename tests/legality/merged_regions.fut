@@ -1,4 +1,4 @@
--- Programs that tempt a team of threads to run all of a loop of parallel nests.
+-- Programs that tempt to one region for all of a loop of parallel nests.
 
 -- Between the nests an element is added to, once for all threads.
 entry counted [n] (x: [n]f64) (k: i64): ([n]f64, [2]i64) =

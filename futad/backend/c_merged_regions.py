@@ -1,4 +1,4 @@
-"""C for loops whose iterations are parallel nests: one region around all of the loop (`kernels/team.h`).
+"""C for loops whose iterations are parallel nests: one region around all of the loop (`kernels/merged_regions.h`).
 
     for t < m: { nest: map over u, into v; exchange u and v }
 
@@ -24,7 +24,7 @@ from futad.legality import Legality
 if TYPE_CHECKING:
     from futad.backend.c_emit import CEmitter
 
-LEGAL = Legality("thread-teams", "the threads of a loop's nests run all of the loop, and meet after each nest")
+LEGAL = Legality("merged-regions", "the threads of a loop's nests run all of the loop, and meet after each nest")
 ALIKE = LEGAL.condition("the same in each thread", "threads do again, or read too soon, what is done once for all")
 
 HAD_ONCE = LEGAL.condition("memory had once", "an array is where another one was put meanwhile")
@@ -33,7 +33,7 @@ LONGEST = 1000  # statements of a loop
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
+class MergedRegion:
     """A loop that runs so many `nests` with so much work, by what is known before it; the memory that is had before."""
 
     loop: ir.For
@@ -42,9 +42,9 @@ class Team:
     arrays: list[ir.Ensure]
 
 
-def possible(em: CEmitter, loop: ir.For) -> Team | None:
-    """The loop for a team; None if it has no nests, or not nests alone."""
-    if not (em.multicore and em.teams) or em.team or loop.step != 1 or loop.independent:
+def possible(em: CEmitter, loop: ir.For) -> MergedRegion | None:
+    """The loop as one region; None if it has no nests, or not nests alone."""
+    if not (em.multicore and em.merges) or em.merged or loop.step != 1 or loop.independent:
         return None
     parallel = [s for s in statements([loop]) if isinstance(s, ir.Parallel)]
     if not parallel or not all(s.dynamic for s in parallel):
@@ -66,7 +66,7 @@ def possible(em: CEmitter, loop: ir.For) -> Team | None:
     sizes: list[Expr] = [nests, work, *[s.count for s in arrays]]
     if any(refs(e) & changing for e in sizes):
         return None
-    return Team(replace(loop, body=_without(loop.body)), nests, work, arrays)
+    return MergedRegion(replace(loop, body=_without(loop.body)), nests, work, arrays)
 
 
 def _once(arrays: Sequence[ir.Ensure], every: Sequence[ir.Stmt]) -> bool:
@@ -138,14 +138,14 @@ def _in_sequence(body: Sequence[ir.Stmt]) -> Iterator[ir.Stmt]:
             yield s
 
 
-def emit(em: CEmitter, team: Team) -> None:
+def emit(em: CEmitter, merged: MergedRegion) -> None:
     """The loop's function, and here the call."""
     LEGAL.fired()
-    loop = team.loop
-    name = f"futad_team_{em.number_of_regions}"
+    loop = merged.loop
+    name = f"futad_merged_{em.number_of_regions}"
     em.number_of_regions += 1
     inside = c_threads.declarations([loop])
-    em.declared |= c_threads.declarations(team.arrays)
+    em.declared |= c_threads.declarations(merged.arrays)
     mentioned = {*loop.mentions()}
     used = [n for n in em.declared if n in mentioned and n not in inside]
     assigned = {n for s in statements([loop]) for n in s.assigns()}
@@ -153,29 +153,29 @@ def emit(em: CEmitter, team: Team) -> None:
     # What only reports need has lines of its own, without which the code is the one that runs unchecked.
     needed = {n for s in statements([loop]) if not isinstance(s, ir.Report) for n in _own_names(s)}
     fields = {n: n if n in needed else f"futad_reported_{n}" for n in used}
-    em.declarations += ["", f"struct {name} {{", "  struct futad_team team;"]
+    em.declarations += ["", f"struct {name} {{", "  struct futad_merged merged;"]
     em.declarations += [f"  {t}{fields[n]};" for n, t in types.items()]
     # Who comes late reads what they were.
     em.declarations += [f"  {t}{n}_after;" for n, t in types.items() if n in assigned]
-    em.declarations += ["};", f"static void {name}(void *job, struct futad_context *ctx, int64_t member);"]
+    em.declarations += ["};", f"static void {name}(void *job, struct futad_context *ctx, int64_t worker);"]
     em.regions += _function(em, loop, name, types, fields, assigned)
     em.line("{")
     em.depth += 1
     em.line("static struct futad_speed speed;")
-    em.line(f"const int64_t nests = {em.expr(team.nests)}, work = {em.expr(team.work)};")
-    for s in team.arrays:  # a loop without iterations needs none
+    em.line(f"const int64_t nests = {em.expr(merged.nests)}, work = {em.expr(merged.work)};")
+    for s in merged.arrays:  # a loop without iterations needs none
         some = ir.Scalar("select", (compare("<", ZERO, Ref("nests", I64)), ONE, ZERO), I64, I64)
         em.ensure(replace(s, count=mul(some, s.count)))
     em.line("const int64_t most = futad_threads(ctx, INT64_MAX, work, 0);")
-    em.line("const int64_t members = futad_team_members(most, nests, work, &speed);")
+    em.line("const int64_t workers = futad_merged_workers(most, nests, work, &speed);")
     em.line(f"struct {name} region;")
     for n in used:
         em.line(f"region.{fields[n]} = {n};")
-    em.line(f"futad_team_run(&region.team, {name}, ctx, most, members, nests, work, &speed);")
+    em.line(f"futad_merged_run(&region.merged, {name}, ctx, most, workers, nests, work, &speed);")
     for n in used:
         if n in assigned:
             em.line(f"{n} = region.{n}_after;")
-    em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, members))) goto {em.label};")
+    em.line(f"if (FUTAD_UNLIKELY(futad_gather(ctx, workers))) goto {em.label};")
     em.depth -= 1
     em.line("}")
 
@@ -189,43 +189,43 @@ def _function(
     em: CEmitter, loop: ir.For, name: str, types: Mapping[str, str], fields: Mapping[str, str], assigned: set[str]
 ) -> list[str]:
     outer = em.lines, em.depth, em.label
-    em.lines, em.depth, em.label, em.team = [], 1, "failed", True
-    head = f"void {name}(void *job, struct futad_context *ctx, int64_t member)"
+    em.lines, em.depth, em.label, em.merged = [], 1, "failed", True
+    head = f"void {name}(void *job, struct futad_context *ctx, int64_t worker)"
     em.lines += ["", f"static __attribute__((noinline)) {head} {{"]
     em.line(f"struct {name} *const region = job;")
-    em.line("struct futad_team *const team = &region->team;")
+    em.line("struct futad_merged *const merged = &region->merged;")
     em.line("int64_t number = 0;")
     for n, t in types.items():
         em.line(f"{t}{'' if n in assigned else 'const '}{n} = region->{fields[n]};")
     em.plain_for(loop)
     if changed := [n for n in types if n in assigned]:
-        em.line("if (!member) {")
+        em.line("if (!worker) {")
         for n in changed:
             em.line(f"  region->{n}_after = {n};")
         em.line("}")
     em.depth = 0
     em.line("failed: __attribute__((unused));")
-    em.line("  if (FUTAD_UNLIKELY(ctx->error.code)) __atomic_store_n(&team->failed, 1, __ATOMIC_RELEASE);")
+    em.line("  if (FUTAD_UNLIKELY(ctx->error.code)) __atomic_store_n(&merged->failed, 1, __ATOMIC_RELEASE);")
     em.line("}")
     made = em.lines
     em.lines, em.depth, em.label = outer
-    em.team = False
+    em.merged = False
     return made
 
 
 def emit_nest(em: CEmitter, s: ir.Parallel) -> None:
-    """A nest, in a team's function."""
+    """A nest, in a merged region's function."""
     unit = c_threads.LANES if c_threads.in_lanes(s.body) else 1
     em.line("{")
     em.depth += 1
-    turn = f"futad_team_turn(team, number++, {em.expr(s.steps)}, {em.works[s.threads]}, {unit})"
-    em.line(f"for (struct futad_turn turn = {turn}; futad_team_next(team, member, &turn);) {{")
+    claim = f"futad_merged_nest(merged, number++, {em.expr(s.steps)}, {em.works[s.threads]}, {unit})"
+    em.line(f"for (struct futad_claim claim = {claim}; futad_merged_next(merged, worker, &claim);) {{")
     em.depth += 1
-    em.line(f"const int64_t {s.start} = turn.start, {s.end} = turn.end;")
+    em.line(f"const int64_t {s.start} = claim.start, {s.end} = claim.end;")
     em.block(s.body)
     em.depth -= 1
     em.line("}")
-    em.line("if (futad_team_failed(team)) goto failed;")
+    em.line("if (futad_merged_failed(merged)) goto failed;")
     em.depth -= 1
     em.line("}")
 
