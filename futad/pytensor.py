@@ -4,11 +4,12 @@
     pymc.Potential("likelihood", logp(mu, sigma, data))
 
 An operation differentiates by entries that futad makes of its own one, which are operations again: gradients of any
-order, forward mode (`Rop`), and batches (`pytensor.graph.replace.vectorize_graph`: `futad.vmap`).
+order, forward mode (`pushforward`), and batches (`pytensor.graph.replace.vectorize_graph`: `futad.vmap`).
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,6 +20,9 @@ from futad.api.program import Function
 from futad.errors import DtypeError, ShapeError, UsageError
 from futad.runtime.structure import build_value, count_leaves, flatten_value
 from futad.runtime.values import Leaf, leaf_text, widens
+
+# In Numba's mode PyTensor says of each operation without code for Numba that Python runs it, as this one always is.
+warnings.filterwarnings("ignore", r"Numba will use object mode to run futad\{", UserWarning)
 
 try:
     import pytensor.tensor as pt
@@ -154,10 +158,10 @@ class EntryOp(Op):
     def connection_pattern(self, node: Any) -> list[list[bool]]:
         return [[p.elem.is_float and r.elem.is_float for r in self.results] for p in self.params]
 
-    def L_op(self, inputs: Sequence[Any], outputs: Sequence[Any], output_gradients: Sequence[Any]) -> list[Any]:
+    def pullback(self, inputs: Sequence[Any], outputs: Sequence[Any], cotangents: Sequence[Any]) -> list[Any]:
         bars = [
             pt.zeros_like(y, dtype=leaf.elem.dtype.name) if isinstance(bar.type, DisconnectedType) else bar
-            for y, bar, leaf in zip(outputs, output_gradients, self.results, strict=True)
+            for y, bar, leaf in zip(outputs, cotangents, self.results, strict=True)
         ]
         active = self._active([leaf.elem.is_float for leaf in self.params])
         if not active:
@@ -169,22 +173,32 @@ class EntryOp(Op):
             for leaf, bar in zip(self.params, found, strict=True)
         ]
 
-    def R_op(self, inputs: Sequence[Any], eval_points: Sequence[Any]) -> list[Any]:
-        given = [_tangent(t) and leaf.elem.is_float for t, leaf in zip(eval_points, self.params, strict=True)]
+    def pushforward(self, inputs: Sequence[Any], outputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        given = [_tangent(t) and leaf.elem.is_float for t, leaf in zip(tangents, self.params, strict=True)]
         active = self._active(given)
         if not active:
-            return [None] * len(self.results)
-        tangents = [
+            return [DisconnectedType()() for _ in self.results]
+        directions = [
             t if told else pt.zeros_like(x)
-            for x, t, told, i in zip(inputs, eval_points, given, self.owner, strict=True)
+            for x, t, told, i in zip(inputs, tangents, given, self.owner, strict=True)
             if i in active
         ]
-        made = _op_of(self.f.derivative("jvp", active))(*inputs, *tangents, return_list=True)[len(self.results) :]
-        return [t if leaf.elem.is_float else None for t, leaf in zip(made, self.results, strict=True)]
+        made = _op_of(self.f.derivative("jvp", active))(*inputs, *directions, return_list=True)[len(self.results) :]
+        return [t if leaf.elem.is_float else DisconnectedType()() for t, leaf in zip(made, self.results, strict=True)]
 
     def _active(self, wanted: Sequence[bool]) -> tuple[int, ...]:
         """The arguments that have a component among those wanted."""
         return tuple(sorted({i for i, w in zip(self.owner, wanted, strict=True) if w}))
+
+
+if not hasattr(Op, "pullback"):  # PyTensor 2
+
+    def _pushed(op: EntryOp, inputs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
+        """None stands for nothing there."""
+        made = op.pushforward(inputs, (), tangents)
+        return [None if isinstance(t.type, DisconnectedType) else t for t in made]
+
+    EntryOp.L_op, EntryOp.R_op = EntryOp.pullback, _pushed
 
 
 def _op_of(f: Function) -> EntryOp:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -62,8 +64,25 @@ def test_derivatives_are_those_of_the_entry(prog: Program, applied: Any) -> None
     np.testing.assert_allclose(second, futad.hessian(prog.loss)(P, X, Y).w.w, rtol=1e-12)
     t = pt.dvector("t")
     direction = np.array([1.0, 2.0, -1.0])
-    forward = run([w, b, t], pytensor.gradient.Rop(loss, w, t), P["w"], P["b"], direction)
+    pushed = pytensor.gradient.pushforward(loss, w, t, use_op_pushforward=True)
+    forward = run([w, b, t], pushed, P["w"], P["b"], direction)
     np.testing.assert_allclose(forward, slope.w @ direction, rtol=1e-13)
+
+
+def test_no_warning_in_the_default_mode(prog: Program) -> None:
+    """Of the linker, or of methods with other names."""
+    pytest.importorskip("numba")
+    program = """
+import warnings
+warnings.simplefilter("error")
+import futad, futad.pytensor
+import pytensor, pytensor.tensor as pt
+x = pt.dvector("x")
+y = futad.pytensor.op(futad.compile("entry f (xs: []f64) = f64.sum (map f64.exp xs)", backend="interp").f)(x)
+assert list(pytensor.function([x], pytensor.grad(y, x), mode="NUMBA")([0.0, 0.0])) == [1.0, 1.0]
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr, done.stderr
 
 
 @pytest.mark.slow
