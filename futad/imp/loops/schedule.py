@@ -33,6 +33,7 @@ from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_inner_checks, with_checks_first
+from futad.imp.loops.written_branches import branches_written_out
 from futad.imp.loops.written_inside import written_inside
 from futad.imp.walk import parts, statements
 from futad.rewrite.choices import Choice, Nest
@@ -300,6 +301,14 @@ def _written_inside(m: MapLoop, then: Then) -> list[Stmt] | None:
     return written_inside(m.loop, m.folds, m.name, m.asked("inner-loops-written-out") is not None)
 
 
+def _written_branches(m: MapLoop, then: Then) -> list[Stmt] | None:
+    loop = branches_written_out(m.loop, m.folds, m.asked("branches-written-out") is not None)
+    if loop is None:
+        return None
+    done = then(loop)
+    return done if _some_lanes(done) else refused("nothing of it would run in vector lanes")
+
+
 def _rows_in_groups(m: MapLoop, then: Then) -> list[Stmt] | None:
     return in_groups(m.loop, m.target.reassociates, m.asked("rows-in-groups") is not None)
 
@@ -355,6 +364,7 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 SCHEDULES = [
     Schedule("loop-coalescing", _no_lanes_yet, _coalesced),
     Schedule("inner-loops-written-out", _outer_lanes, _written_inside),
+    Schedule("branches-written-out", _outer_lanes, _written_branches),
     Schedule("short-inner-loops", _jams_in_lanes, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
     Schedule("guarded-reads", _jams, _guarded),
@@ -386,7 +396,8 @@ SHORT = {
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
-    "groups": "rows-in-groups", "written": "inner-loops-written-out", "guarded": "guarded-reads",
+    "groups": "rows-in-groups", "written": "inner-loops-written-out",
+    "branches": "branches-written-out", "guarded": "guarded-reads",
     "reads": "staged-reads", "coalescing": "loop-coalescing",
 }  # fmt: skip
 

@@ -33,7 +33,7 @@ from futad.core.types import BOOL, I64
 from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
-from futad.imp.loops.facts import LoopFacts, cost
+from futad.imp.loops.facts import HEAVY, LoopFacts, cost
 from futad.imp.loops.vectorise import accumulations, lane_bytes
 from futad.imp.walk import loads_in, refs, rewritten, statements, used
 from futad.legality import Legality
@@ -50,6 +50,7 @@ BY_ONE = LEGAL.condition("moves by one", "the choice changes before the iteratio
 LINEAR = LEGAL.condition("linear", "the product of what moves does not move evenly")
 
 SHORTEST = 32  # iterations, and divisors, that are worth it
+FEWEST = 12  # of iterations that compute much
 SHORT = 96  # iterations that masks are as good for
 VECTOR = 64  # bytes of the largest vectors
 LARGEST = 1 << 60  # of values that are compared
@@ -70,7 +71,7 @@ def index_set_split(
         return refused("it chooses no places")
     if isinstance(count := sub(loop.bound, loop.start), Num) and count.value < SHORTEST:
         return refused("it is short")
-    work = _Intervals(loop, name)
+    work = _Intervals(loop, name, FEWEST if cost(statements(loop.body)) >= HEAVY else SHORTEST)
     fast = work.fast()
     if fast is None:
         return refused("its choices are no comparisons and remainders of sums of the iteration")
@@ -145,6 +146,7 @@ class _Known:
 class _Intervals:
     loop: ir.For
     name: str
+    shortest: int
     inits: dict[str, Expr | None] = field(default_factory=dict)
     known: dict[str, _Known | None] = field(default_factory=dict)
     first: list[ir.Stmt] = field(default_factory=list)
@@ -293,7 +295,7 @@ class _Intervals:
             return None
         if left.slope:
             by, value = self.at_start(b), self.at_start(a)
-            self.plain.append(compare("<", by, num(SHORTEST)))
+            self.plain.append(compare("<", by, num(self.shortest)))
             self.limit(value)
             rest = _i64("mod", value, _i64("max", by, ONE))
             self.lengths.append(sub(by, rest) if left.slope > 0 else add(rest, ONE))
@@ -484,7 +486,8 @@ class _Intervals:
         length = Ref(f"{self.name}_length", I64)
         left = sub(bound, start)
         body = list(self.first)
-        body.append(ir.Decl(short.name, BOOL, compare("<", left, num(SHORTEST if unit == 1 else SHORT)), mutable=True))
+        least = num(self.shortest if unit == 1 else SHORT)
+        body.append(ir.Decl(short.name, BOOL, compare("<", left, least), mutable=True))
         body += [ir.Accumulate(short.name, "or", e) for e in dict.fromkeys(self.plain)]
         body.append(ir.Decl(length.name, I64, left, mutable=True))
         body += [ir.Accumulate(length.name, "min", e) for e in dict.fromkeys(self.lengths)]
