@@ -7,7 +7,11 @@ import pytest
 
 import futad
 from futad.backend.c import CBackend
+from futad.core.types import BOOL, F64, I64
 from futad.fires import counting
+from futad.imp import ir
+from futad.imp.ir import Ref, num
+from futad.imp.loops.written_branches import branches_written_out
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
@@ -54,7 +58,8 @@ def test_results_are_those_of_the_interpreter(name: str, n: int) -> None:
         x[7], s[9], s[11] = np.nan, np.nan, 0
         x[12, 1] = np.inf
     with np.errstate(all="ignore"):
-        for ours, theirs in zip(*[futad.compile(PROGRAMS[name], backend=b).main(x, s) for b in ("c", "interp")], strict=True):
+        c, interp = [futad.compile(PROGRAMS[name], backend=b).main(x, s) for b in ("c", "interp")]
+        for ours, theirs in zip(c, interp, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
@@ -73,3 +78,19 @@ entry main [n] (x: [n][3]f64) (s: [n]f64): ([n][3]f64, [n]f64) =
 @pytest.mark.parametrize("name", OTHERS)
 def test_others_stay_as_they_are(name: str) -> None:
     assert not fires(OTHERS[name])
+
+
+@pytest.mark.parametrize("both", [True, False])
+def test_what_one_side_stores_stays_there(both: bool) -> None:
+    i, y = Ref("i", I64), ir.Num(1.0, F64)
+    inside = ir.For("k", num(3), [ir.Store("y", ir.add(ir.mul(i, num(3)), Ref("k", I64)), y)])
+    no = [ir.Store("y", ir.add(ir.mul(i, num(3)), num(k)), ir.Num(0.0, F64)) for k in ((0, 1, 2) if both else (0, 1))]
+    cond = ir.Bin("<", Ref("c", I64), i, BOOL)
+    made = branches_written_out(ir.For("i", Ref("n", I64), [ir.If(cond, [inside], no)], map=True), set())
+    if not both:
+        assert made is None
+        return
+    assert made is not None
+    *_, branch, s0, s1, s2 = made.body
+    assert isinstance(branch, ir.If) and not any(isinstance(s, ir.Store) for s in [*branch.then, *branch.orelse])
+    assert all(isinstance(s, ir.Store) for s in (s0, s1, s2))

@@ -31,7 +31,6 @@ LEGAL = Legality(
     worth="a cloth of springs 1.23 to 0.53 ms: `benchmarks/without.py branches-written-out"
     " tests/programs/cloth.fut:swayed --values '[20][24][3]f64' '[20][24][3]f64'`",
 )
-BOTH_STORE = LEGAL.condition("stored on both sides", "a side that is not taken stores")
 READ_BACK = LEGAL.condition("read where it was stored", "another element is read than the one that was stored")
 
 FEW = 4  # iterations of a loop that is written out
@@ -192,7 +191,7 @@ class _Written:
         sides = [self.side(s, suffix) for s in (then, orelse)]
         yes, no = sides
         assert yes.later is not None and no.later is not None
-        if not BOTH_STORE(yes.later.keys() == no.later.keys()):
+        if yes.later.keys() != no.later.keys():
             raise _Refused("the sides of a branch store at different places")
         made: list[Stmt] = []
 
@@ -215,15 +214,14 @@ class _Written:
             pairs = zip(yes.arrays[name], no.arrays[name], strict=True)
             self.arrays[name] = [chosen(name, a, b) for a, b in pairs]
         stores: list[Stmt] = []
-        for pointer, index in yes.later | no.later:
-            place = pointer, index
-            value = chosen(pointer, yes.later.get(place) or no.later[place], no.later.get(place) or yes.later[place])
+        for (pointer, index), a in yes.later.items():
+            value = chosen(pointer, a, no.later[pointer, index])
             assert value is not None
-            self.stored[place] = value
+            self.stored[pointer, index] = value
             if self.later is None:
                 stores.append(ir.Store(pointer, index, value))
             else:
-                self.later[place] = value
+                self.later[pointer, index] = value
         self.out += [*made, ir.If(cond, yes.out, no.out), *stores]
 
     def side(self, body: list[Stmt], suffix: str) -> _Written:
