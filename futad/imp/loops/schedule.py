@@ -24,7 +24,7 @@ from futad.imp.loops.distribute import distributed
 from futad.imp.loops.guarded_reads import staged_reads, straightened
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
-from futad.imp.loops.outer_vectorise import outer_vectorised
+from futad.imp.loops.outer_vectorise import outer_vectorised, places_in
 from futad.imp.loops.places import NO_SIZES, Sizes
 from futad.imp.loops.rows_in_groups import in_groups
 from futad.imp.loops.short_loops import short_inside
@@ -238,7 +238,7 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
         if m.nest is not None and not m.nest.allows("guarded-reads"):
             return None
         with asking():
-            line = straightened(loop, m.name, True)
+            line = straightened(loop, m.name, places_in(loop, loop.body, m.sizes).inside, True)
             if line is None or not annotate(line, m.target.reassociates) or line.partials:
                 return None
         every = [e for s in line.body for e in parts(s)]
@@ -262,7 +262,8 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
-    loop = straightened(m.loop, m.name, m.asked("guarded-reads") is not None)
+    inside = places_in(m.loop, m.loop.body, m.sizes).inside
+    loop = straightened(m.loop, m.name, inside, m.asked("guarded-reads") is not None)
     if loop is None:
         return None
     done = then(loop)

@@ -109,6 +109,8 @@ class _Written:
                 for k in range(int(start), int(end), s.step):
                     self.now[var] = num(k)
                     self.body(accumulations(inside), f"{suffix}_{k}w")
+            case ir.Check():
+                self.out.append(s.map_exprs(self.value))
             case ir.If(cond, then, orelse) if then and orelse:
                 self.branch(self.value(cond), then, orelse, suffix)
             case _:
