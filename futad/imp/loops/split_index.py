@@ -11,10 +11,10 @@ Note [Intervals]
 The choices are comparisons of sums of the iteration and what does not change, their extrema, branches on them, and
 remainders; each says from the values at `s` when it changes next.  An addition that is left out where its place is out
 of range is such a branch: the return sweep of a sum over neighbours, whose places `annotate` then finds to be side by
-side.  Of a branch one side is done in lanes: that which
-computes more, as the inner places of an image; where the other one is taken, the loop is done as it was: without
-lanes where that is by interval, as for pairs of which one half is left out.  A branch that all iterations take alike, as
-on the first and the last row of an image, is decided before.  Values that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
+side.  Of a branch one side is done in lanes: that which computes more, as the inner places of an image; where the other
+one is taken, the loop is done as it was: without lanes where that is by interval, as for pairs of which half are left
+out.  A branch that all iterations take alike, as on the first and the last row of an image, is decided before.  Values
+that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
 loop as it was, too.
 
 Note [Edges]
