@@ -30,6 +30,8 @@ CALLS = ("exp", "sin", "cos", "log", "tan", "sqrt", "atan")
 PROGRAMS = {
     "loop-coalescing": "[n][m] (a: [n][m]f64): f64 = f64.sum (map (\\r -> f64.sum (map (f64.max 0) r)) a)",
     "inner-loops-written-out": "[n] (x: [n][3]f64): [n]f64 = map (\\r -> f64.sqrt (f64.sum (map (** 2) r))) x",
+    "branches-written-out": """[n] (xs: [n][3]f64): [n][3]f64 = map (\\r ->
+      if r[0] > 1 then map (\\x -> f64.exp x + f64.sin x + f64.cos x) r else [0, 0, 0]) xs""",
     "short-inner-loops": "[n][m] (a: [n][m]f64): [n]f64 = map (\\r -> f64.exp (f64.tanh (f64.sum r))) a",
     "index-set-splitting": "[n] (xs: [n]f64): [n]f64 = tabulate n (\\i -> xs[if i + 1 < n then i + 1 else i + 1 - n])",
     "guarded-reads": f"""[n] (xs: [n]f64): [n]f64 = tabulate n (\\i ->

@@ -49,15 +49,18 @@ class _Refused(Exception):
     """The body has something that lanes cannot do."""
 
 
-def with_guarded_reads(loop: ir.For, named: Callable[[str], str], asked: bool = False) -> ir.For | None:
+def with_guarded_reads(
+    loop: ir.For, named: Callable[[str], str], inside: Callable[[Load], bool], asked: bool = False
+) -> ir.For | None:
     """The map's loop with a straight line in place of branches that compute scalars, check and add to memory; None if
     it has none with reads or checks, or has other ones, or too much of its work would be done in vain.  `named` makes
-    names of variables; `asked`: whether it pays or not."""
+    names of variables; `inside`: whether what is read is there, whatever the iteration does; `asked`: whether it pays
+    or not."""
     if loop.step != 1 or not any(isinstance(s, ir.If) for s in loop.body):
         return refused("it has no branches")
     if any(k > 1 for k in Counter(n for s in statements(loop.body) for n in s.defines()).values()):
         return refused("two variables of its body have one name")
-    line = _Line(named)
+    line = _Line(named, inside)
     try:
         line.side(loop.body, None)
     except _Refused as e:
@@ -73,8 +76,8 @@ def with_guarded_reads(loop: ir.For, named: Callable[[str], str], asked: bool = 
 class _Line:
     """The straight line, as far as it goes."""
 
-    def __init__(self, named: Callable[[str], str]) -> None:
-        self.named = named
+    def __init__(self, named: Callable[[str], str], inside: Callable[[Load], bool]) -> None:
+        self.named, self.inside = named, inside
         self.out: list[Stmt] = []
         self.changed = False
 
@@ -146,9 +149,9 @@ class _Line:
             return e
         if not DIVIDES_NOT(not any(map(_may_fail, parts(e)))):
             raise _Refused("a side of a branch divides by what may be zero")
-        if READ_THERE(not has_load(e)):
+        if READ_THERE(all(map(self.inside, loads_in(e)))):
             return e
-        return rewritten(e, lambda x: Guarded(mask, x, x.type) if isinstance(x, Load) else x)
+        return rewritten(e, lambda x: Guarded(mask, x, x.type) if isinstance(x, Load) and not self.inside(x) else x)
 
 
 def _hidden(body: list[Stmt]) -> list[Stmt]:

@@ -24,7 +24,7 @@ from futad.imp.loops.distribute import distributed
 from futad.imp.loops.guarded_reads import staged_reads, with_guarded_reads
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
-from futad.imp.loops.outer_vectorise import outer_vectorised
+from futad.imp.loops.outer_vectorise import outer_vectorised, places_in
 from futad.imp.loops.places import NO_SIZES, Sizes
 from futad.imp.loops.rows_in_groups import in_groups
 from futad.imp.loops.short_loops import short_inside
@@ -33,6 +33,7 @@ from futad.imp.loops.stage_additions import staged_additions
 from futad.imp.loops.stage_rows import staged
 from futad.imp.loops.unroll_and_jam import jammed
 from futad.imp.loops.vectorise import accumulations, across, annotate, split_inner_checks, with_checks_first
+from futad.imp.loops.written_branches import branches_written_out
 from futad.imp.loops.written_inside import written_inside
 from futad.imp.walk import parts, statements
 from futad.rewrite.choices import Choice, Nest
@@ -237,7 +238,7 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
         if m.nest is not None and not m.nest.allows("guarded-reads"):
             return None
         with asking():
-            line = with_guarded_reads(loop, m.name, True)
+            line = with_guarded_reads(loop, m.name, places_in(loop, loop.body, m.sizes).inside, True)
             if line is None or not annotate(line, m.target.reassociates) or line.partials:
                 return None
         every = [e for s in line.body for e in parts(s)]
@@ -261,7 +262,8 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
-    loop = with_guarded_reads(m.loop, m.name, m.asked("guarded-reads") is not None)
+    inside = places_in(m.loop, m.loop.body, m.sizes).inside
+    loop = with_guarded_reads(m.loop, m.name, inside, m.asked("guarded-reads") is not None)
     if loop is None:
         return None
     done = then(loop)
@@ -298,6 +300,14 @@ def _coalesced(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 def _written_inside(m: MapLoop, then: Then) -> list[Stmt] | None:
     return written_inside(m.loop, m.folds, m.name, m.asked("inner-loops-written-out") is not None)
+
+
+def _written_branches(m: MapLoop, then: Then) -> list[Stmt] | None:
+    loop = branches_written_out(m.loop, m.folds, m.asked("branches-written-out") is not None)
+    if loop is None:
+        return None
+    done = then(loop)
+    return done if _some_lanes(done) else refused("nothing of it would run in vector lanes")
 
 
 def _rows_in_groups(m: MapLoop, then: Then) -> list[Stmt] | None:
@@ -355,6 +365,7 @@ def _unroll_and_jam(m: MapLoop, then: Then) -> list[Stmt] | None:
 SCHEDULES = [
     Schedule("loop-coalescing", _no_lanes_yet, _coalesced),
     Schedule("inner-loops-written-out", _outer_lanes, _written_inside),
+    Schedule("branches-written-out", _outer_lanes, _written_branches),
     Schedule("short-inner-loops", _jams_in_lanes, _short_loops),
     Schedule("index-set-splitting", _jams, _split),
     Schedule("guarded-reads", _jams, _guarded),
@@ -386,7 +397,8 @@ SHORT = {
     "lanes": "vector-lanes", "across": "reductions-across-lanes", "fission": "loop-fission", "staged": "staged-rows",
     "distribution": "loop-distribution", "masks": "masked-lanes", "outer-lanes": "outer-loop-vectorisation",
     "split": "index-set-splitting", "short": "short-inner-loops", "additions": "staged-additions",
-    "groups": "rows-in-groups", "written": "inner-loops-written-out", "guarded": "guarded-reads",
+    "groups": "rows-in-groups", "written": "inner-loops-written-out",
+    "branches": "branches-written-out", "guarded": "guarded-reads",
     "reads": "staged-reads", "coalescing": "loop-coalescing",
 }  # fmt: skip
 

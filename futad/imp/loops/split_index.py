@@ -11,9 +11,9 @@ Note [Intervals]
 The choices are comparisons of sums of the iteration and what does not change, their extrema, branches on them, and
 remainders; each says from the values at `s` when it changes next.  An addition that is left out where its place is out
 of range is such a branch: the return sweep of a sum over neighbours, whose places `annotate` then finds to be side by
-side.  Of a branch one side is done in lanes: that which
-computes more, as the inner places of an image; where the other one is taken, the loop is done as it was.  A branch that
-all iterations take alike, as on the first and the last row of an image, is decided before.  Values
+side.  Of a branch one side is done in lanes: that which computes more, as the inner places of an image; where the other
+one is taken, the loop is done as it was: without lanes where that is by interval, as for pairs of which half are left
+out.  A branch that all iterations take alike, as on the first and the last row of an image, is decided before.  Values
 that are too large to compare without wrapping, few iterations, small divisors, and places out of range are left to the
 loop as it was, too.
 
@@ -28,12 +28,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from futad.core.types import BOOL, I64
 from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
-from futad.imp.loops.facts import LoopFacts, cost
+from futad.imp.loops.facts import HEAVY, LoopFacts, cost
 from futad.imp.loops.vectorise import accumulations, lane_bytes
 from futad.imp.walk import loads_in, refs, rewritten, statements, used
 from futad.legality import Legality
@@ -50,6 +51,7 @@ BY_ONE = LEGAL.condition("moves by one", "the choice changes before the iteratio
 LINEAR = LEGAL.condition("linear", "the product of what moves does not move evenly")
 
 SHORTEST = 32  # iterations, and divisors, that are worth it
+FEWEST = 12  # of iterations that compute much
 SHORT = 96  # iterations that masks are as good for
 VECTOR = 64  # bytes of the largest vectors
 LARGEST = 1 << 60  # of values that are compared
@@ -70,7 +72,7 @@ def index_set_split(
         return refused("it chooses no places")
     if isinstance(count := sub(loop.bound, loop.start), Num) and count.value < SHORTEST:
         return refused("it is short")
-    work = _Intervals(loop, name)
+    work = _Intervals(loop, name, FEWEST if cost(statements(loop.body)) >= HEAVY else SHORTEST)
     fast = work.fast()
     if fast is None:
         return refused("its choices are no comparisons and remainders of sums of the iteration")
@@ -80,8 +82,12 @@ def index_set_split(
     plain = replace(loop, body=list(loop.body), start=work.start, bound=work.end)
     edges = masked(plain) if not any(isinstance(s, ir.For) and s.partials for s in statements(done)) else None
     if edges is None:
-        others = finish(plain)
-        return work.intervals(done, _summed_apart(others, name) if reassociate else others, 1)
+        alone: list[ir.Stmt] = [replace(plain, body=list(plain.body))]
+        others, alone = [_summed_apart(s, name) if reassociate else s for s in (finish(plain), alone)]
+        lanes = any(isinstance(s, ir.For) and s.independent for s in statements(others))
+        if lanes and any(isinstance(s, ir.If) for s in loop.body):
+            others = [ir.If(work.masks(), others, alone)]
+        return work.intervals(done, others, 1)
     return work.intervals(done, [edges], VECTOR // lane_bytes(edges.body))
 
 
@@ -145,6 +151,7 @@ class _Known:
 class _Intervals:
     loop: ir.For
     name: str
+    shortest: int
     inits: dict[str, Expr | None] = field(default_factory=dict)
     known: dict[str, _Known | None] = field(default_factory=dict)
     first: list[ir.Stmt] = field(default_factory=list)
@@ -160,10 +167,16 @@ class _Intervals:
     """Bools with one value wherever the loop is done on an interval."""
     alike: bool = False
     """Whether there is a branch that all iterations of the loop take alike."""
+    rows: list[Expr] = field(default_factory=list)
+    """Of `good`, the conditions of such branches."""
 
     @property
     def start(self) -> Ref:
         return Ref(f"{self.name}_start", I64)
+
+    @property
+    def short(self) -> Ref:
+        return Ref(f"{self.name}_plain", BOOL)
 
     @property
     def end(self) -> Ref:
@@ -293,7 +306,7 @@ class _Intervals:
             return None
         if left.slope:
             by, value = self.at_start(b), self.at_start(a)
-            self.plain.append(compare("<", by, num(SHORTEST)))
+            self.plain.append(compare("<", by, num(self.shortest)))
             self.limit(value)
             rest = _i64("mod", value, _i64("max", by, ONE))
             self.lengths.append(sub(by, rest) if left.slope > 0 else add(rest, ONE))
@@ -362,12 +375,14 @@ class _Intervals:
                 case ir.Check(cond):
                     places.append(cond)
                     if not self.holds(cond):
-                        return False
+                        body.append(s)
                 case ir.If(cond, then, orelse):
                     places.append(cond)
-                    side = self.side(cond, then, orelse)
+                    side, before = self.side(cond, then, orelse), len(self.good)
                     if not (self.holds(cond) if side else self.fails(cond)):
                         return False
+                    if self.of(cond) == _Known(0, False):
+                        self.rows += self.good[before:]
                     inside = then if side else orelse
                     self.inits |= {t.name: None if t.mutable else t.init for t in inside if isinstance(t, ir.Decl)}
                     given: list[ir.Stmt] = []
@@ -477,14 +492,20 @@ class _Intervals:
 
     # -- all of it
 
+    def masks(self) -> Expr:
+        """Whether an interval on which the loop is as it was is for lanes that compute both sides of branches.  Not
+        where one side is taken by all of it, and the rest of the row takes the other one."""
+        return reduce(lambda a, b: ir.Bin("||", a, b, BOOL), [self.short, *map(_not, dict.fromkeys(self.rows))])
+
     def intervals(self, fast: list[ir.Stmt], plain: list[ir.Stmt], unit: int) -> list[ir.Stmt]:
         """Interval after interval, each by one of the two loops, in whole units but for the last one."""
         start, end, bound = self.start, self.end, self.loop.bound
-        short, ok = Ref(f"{self.name}_plain", BOOL), Ref(f"{self.name}_ok", BOOL)
+        short, ok = self.short, Ref(f"{self.name}_ok", BOOL)
         length = Ref(f"{self.name}_length", I64)
         left = sub(bound, start)
         body = list(self.first)
-        body.append(ir.Decl(short.name, BOOL, compare("<", left, num(SHORTEST if unit == 1 else SHORT)), mutable=True))
+        least = num(self.shortest if unit == 1 else SHORT)
+        body.append(ir.Decl(short.name, BOOL, compare("<", left, least), mutable=True))
         body += [ir.Accumulate(short.name, "or", e) for e in dict.fromkeys(self.plain)]
         body.append(ir.Decl(length.name, I64, left, mutable=True))
         body += [ir.Accumulate(length.name, "min", e) for e in dict.fromkeys(self.lengths)]
@@ -505,6 +526,10 @@ class _Intervals:
         body.append(ir.If(ok, [*self.offsets, *fast], plain))
         body.append(ir.Assign(start.name, end))
         return [ir.Decl(start.name, I64, self.loop.start, mutable=True), ir.While(compare("<", start, bound), body)]
+
+
+def _not(e: Expr) -> Expr:
+    return ir.Scalar("not", (e,), BOOL, BOOL)
 
 
 def _i64(op: str, a: Expr, b: Expr) -> Expr:

@@ -1,0 +1,9 @@
+-- Programs that tempt maps whose branches have loops of few iterations to become straight lines of scalars.
+
+-- What a branch stores is read where the place depends on the data.
+entry read_back [n] (xs: [n][3]f64) (ls: [n]f64): ([n][3]f64, [n]f64) =
+  unzip (map2 (\x l ->
+    if l > 0.5 then
+      let b = if l > 0.75 then map (\v -> f64.exp (f64.sin v) / l) x else map (\v -> v - l) x
+      in (b, b[i64.f64 (l * 8) % 3])
+    else ([l, l, l], l)) xs ls)
