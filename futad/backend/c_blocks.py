@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from futad.backend import c_sums
 from futad.backend.emit import c_type
 from futad.core.scalarops import OPS
 from futad.core.types import I64, Prim
@@ -271,7 +272,11 @@ class _Block:
             if name in made or name in changed:
                 body.append(ir.Store(f"lanes_{name}", LANE, Ref(name, t)))
         partials = LoopFacts(LANE.name, part, self.arrays).partials()
-        self.em.for_(ir.For(LANE.name, self.used, body, independent=apart, partials=partials))
+        loop = ir.For(LANE.name, self.used, body, independent=apart, partials=partials)
+        if c_sums.in_lanes(loop):
+            c_sums.emit_lanes(self.em, loop)
+        else:
+            self.em.for_(loop)
 
 
 def _mentioned(body: Sequence[ir.Stmt]) -> set[str]:

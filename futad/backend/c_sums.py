@@ -35,15 +35,16 @@ BESIDE = LEGAL.condition("side by side", "a vector is read or added to where ele
 ONE_ROW = LEGAL.condition("one row", "the last vector is stored in one of two rows, or has read what others add to")
 
 VECTORS = 4  # registers that sum at the same time
+MOST_LANES = 16  # of f32 in a vector
 LONGEST = 12  # statements a sum of a body, which is there several times
 
 
-def possible(loop: ir.For) -> bool:
+def possible(loop: ir.For, known: bool = False) -> bool:
     """Whether the loop only sums what it computes by arithmetic in f64, or in f32, and adds to one row at most.  (Loops
-    whose length is known are as well unrolled by the C compiler.)"""
+    whose length is `known` are as well unrolled by the C compiler, but for those of `emit_lanes`.)"""
     if not loop.independent or not loop.partials or loop.step != 1 or len(loop.body) > LONGEST * added(loop):
         return False
-    if isinstance(loop.bound, Num) and isinstance(loop.start, Num):
+    if isinstance(loop.bound, Num) and isinstance(loop.start, Num) and not known:
         return False
     t = loop.partials[0].type
     if t not in (F64, F32) or any(p.op != "add" or p.type is not t for p in loop.partials):
@@ -123,6 +124,27 @@ def emit(em: CEmitter, loop: ir.For) -> None:
     em.line(f"const int64_t {i} = {at};")
     em.block(loop.body)
     closing(em)
+    closing(em)
+
+
+def in_lanes(loop: ir.For) -> bool:
+    """Whether the loop goes over the lanes of a block, which are whole vectors, and sums f32: the C compiler adds the
+    16 lanes of a vector one after the other, which takes twice as long as the 8 of f64."""
+    whole = isinstance(loop.bound, Num) and loop.bound.value % MOST_LANES == 0
+    return whole and bool(loop.partials) and loop.partials[0].type is F32 and possible(loop, known=True)
+
+
+def emit_lanes(em: CEmitter, loop: ir.For) -> None:
+    """Such a loop."""
+    LEGAL.fired()
+    lanes, at, names = "(FUTAD_VECTOR / 4)", f"at_{loop.var}", [p.name for p in loop.partials]
+    opening(em, "{")
+    em.line(f"futad_wide_f32 {', '.join(f'{n}_w0 = {{0}}' for n in names)};")
+    opening(em, f"for (int64_t {at} = 0; {at} < {em.expr(loop.bound)}; {at} += {lanes}) {{")
+    _body(em, loop, F32, at, 0)
+    closing(em)
+    for n in names:
+        em.line(f"{n} += futad_total_f32({n}_w0);")
     closing(em)
 
 

@@ -251,3 +251,20 @@ def test_a_block_that_is_not_full_has_memory_for_its_own_lanes() -> None:
         args = [k, 6, 6, a, b]
         for got, e in zip(backend.run("value", args), Interpreter(core).run("value", args), strict=True):
             np.testing.assert_allclose(got, e, rtol=1e-11)
+
+
+@pytest.mark.parametrize("t", ["f32", "f64"])
+def test_the_lanes_of_f32_are_summed_as_vectors(t: str) -> None:
+    """By GCC the 16 lanes of a vector are added one by one."""
+    text = """entry back [n][m] (w: [m]T) (a: [n][m]T): [m]T =
+      vjp (\\w -> T.sum (map (\\r -> T.exp (T.sum (map2 (*) r w))) a)) w 1"""
+    program = compile_program(compile_text(text.replace("T", t)), target=C)
+    backend = CBackend(program)
+    assert ("futad_total_f32(total_w0)" in backend.source) == (t == "f32")
+    for n in (0, 1, 31, 32, 33, 100):
+        rng = np.random.default_rng(n)
+        w, a = (rng.normal(size=s).astype(np.float32 if t == "f32" else np.float64) for s in ((5,), (n, 5)))
+        for special in (0.0, np.inf, np.nan):
+            a[n // 2 :, 3] = special
+            (made,), (expected,) = (b.run("back", [5, n, w, a]) for b in (backend, Interpreter(program)))
+            np.testing.assert_allclose(made, expected, rtol=1e-4 if t == "f32" else 1e-11)

@@ -85,3 +85,36 @@ def test_the_first_failure_is_reported(backend: str) -> None:
     k = np.array([9, 1, 7, 8, 0])
     with pytest.raises(BoundsError, match="index 7 is out of bounds"):
         futad.compile(text, backend=backend).value(k, np.array([-1.0, 1, 2, 3, 4]))
+
+
+# Elements that are gathered: GCC does so for elements as wide as places.
+GATHERED = {
+    "at a place": ("x[k[i] % n]", {"f32": True, "f64": False}),
+    "at two": ("x[k[i] % n] - x[(k[i] + i) % n]", {"f32": True, "f64": False}),
+    "at a place that is read": ("x[i64.T (5 * T.abs x[k[i] % n]) % n]", {"f32": True, "f64": False}),
+    "in order": ("x[n - 1 - i]", {"f32": False, "f64": False}),
+}
+
+
+def gathering(name: str, t: str) -> str:
+    text = f"""entry value [n] (k: [n]i64) (x: [n]T): [n]T =
+      tabulate n (\\i -> let q = {GATHERED[name][0]} in {DEAR})"""
+    return text.replace("f64.", "T.").replace("i64.T", "i64." + t).replace("T", t)
+
+
+@pytest.mark.parametrize("name", GATHERED)
+@pytest.mark.parametrize("t", ["f32", "f64"])
+def test_gathers_of_elements_narrower_than_places_are_made_before(name: str, t: str) -> None:
+    with counting() as counts:
+        CBackend(compile_program(compile_text(gathering(name, t)), target=C))
+    assert bool(counts["staged-reads"]) == GATHERED[name][1][t]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GATHERED)
+def test_gathers_are_right(name: str) -> None:
+    made, expected = (futad.compile(gathering(name, "f32"), backend=b) for b in ("c", "interp"))
+    for n in (0, 1, *SIZES):
+        rng = np.random.default_rng(n)
+        k, x = rng.integers(0, 1000, n), rng.normal(size=n).astype(np.float32)
+        np.testing.assert_allclose(made.value(k, x), expected.value(k, x), rtol=0, atol=1e-5)

@@ -37,7 +37,7 @@ DIVIDES_NOT = LEGAL.condition("no division but by constants", "the side not take
 
 STAGED = Transformation(
     "staged-reads",
-    "reads in branches for which vectors have no masks are made before, into buffers",
+    "reads that vectors have no masks for, or that they cannot gather, are made before, into buffers",
     worth="4.3 to 1.2 ms: `without.py 'no staged-reads' tests/legality/guarded.fut:reads_far --values [100000]{i,f}64`",
 )
 
@@ -182,11 +182,14 @@ def masked_in_vectors(facts: LoopFacts, e: Guarded) -> bool:
 def staged_reads(
     loop: ir.For, named: Callable[[str], str], then: Callable[[ir.For], list[Stmt]], asked: bool = False
 ) -> list[Stmt] | None:
-    """The map's loop by blocks, each after a loop that makes the reads that vectors have no masks for, one by one, and
-    puts what they read into buffers; None if there are none, or finding their places is not much less work than what
-    lanes compute.  `then` is what else is done to the loop; `asked`: whether it pays or not."""
+    """The map's loop by blocks, each after a loop that makes the reads that vectors have no masks for, or that they
+    cannot gather, one by one, and puts what they read into buffers; None if there are none, or finding their places is
+    not much less work than what lanes compute.  Places of gathered elements are found before, in lanes.  `then` is what
+    else is done to the loop; `asked`: whether it pays or not."""
     facts = LoopFacts(loop.var, loop.body)
+    gathered = _gathered(loop, facts)
     apart = {s for s in loop.body for e in parts(s) if isinstance(e, Guarded) and not masked_in_vectors(facts, e)}
+    apart |= set(gathered)
     if not apart:
         return refused("its branches read no elements, or such that lie side by side")
     if not all(isinstance(s, ir.Decl) for s in apart) or any(isinstance(s, ir.Check) for s in loop.body):
@@ -208,7 +211,16 @@ def staged_reads(
         lanes.append(s)
     lanes = used(lanes)
     left = [buffers[p] for p in dict.fromkeys(x.pointer for s in lanes for x in loads_in(s)) if p in buffers]
-    puts = [put for _, put in left]
+    puts: list[Stmt] = []
+    places: list[ir.Store] = []
+    for _, kept in left:
+        load = next((g for d, g in gathered.items() if refs(kept.value) & set(d.defines())), None)
+        if load is not None and not apart & set(needed(loop.body, [load.index])):
+            at = f"{name}_at_{len(places)}"
+            places.append(ir.Store(at, here, load.index))
+            kept = replace(kept, value=Load(load.pointer, Load(at, here, I64), load.type))
+        puts.append(kept)
+    found: list[Stmt] = [*needed(loop.body, places), *places]
     reads = [*needed(loop.body, puts), *puts]
     if not asked and cost(lanes) < max(HEAVY, cost(reads), EACH * len(puts)):
         return refused("lanes would compute little beside the reads in its branches")
@@ -217,8 +229,22 @@ def staged_reads(
     done = then(ir.For(loop.var, end, lanes, start, map=True))
     last = Scalar("min", (ir.add(start, num(BLOCK)), loop.bound), I64, I64)
     first = ir.For(loop.var, end, reads, start, map=True)
-    inside = [*[stack for stack, _ in left], ir.Decl(end.name, I64, last), first, *done]
+    stacks = [*[stack for stack, _ in left], *[ir.Stack(p.pointer, I64, BLOCK) for p in places]]
+    before = then(ir.For(loop.var, end, found, start, map=True)) if places else []
+    inside = [*stacks, ir.Decl(end.name, I64, last), *before, first, *done]
     return [ir.For(start.name, loop.bound, inside, loop.start, step=BLOCK)]
+
+
+def _gathered(loop: ir.For, facts: LoopFacts) -> dict[Stmt, Load]:
+    """The reads of single elements of 32 bits.  GCC that makes a gather of reads one by one (see `compile_flags`) wants
+    as many places in a vector as elements, and places have 64 bits."""
+    stored = {s.pointer for s in loop.body if isinstance(s, ir.Store)}
+    return {
+        s: s.init
+        for s in loop.body
+        if isinstance(s, ir.Decl) and isinstance(s.init, Load) and not s.mutable
+        if s.type.bits == 32 and s.init.pointer not in stored and facts.place(s.init.index) is None
+    }
 
 
 def _may_fail(e: Expr) -> bool:
