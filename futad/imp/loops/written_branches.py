@@ -19,7 +19,7 @@ from dataclasses import dataclass, field, replace
 from futad.core.types import Prim
 from futad.fires import refused
 from futad.imp import ir
-from futad.imp.ir import Expr, Load, Num, Ref, Stmt, num
+from futad.imp.ir import ZERO, Expr, Load, Num, Ref, Stmt, num
 from futad.imp.loops.if_conversion import if_converted
 from futad.imp.loops.vectorise import accumulations
 from futad.imp.walk import rewritten, statements
@@ -32,6 +32,7 @@ LEGAL = Legality(
     " tests/programs/cloth.fut:swayed --values '[20][24][3]f64' '[20][24][3]f64'`",
 )
 READ_BACK = LEGAL.condition("read where it was stored", "another element is read than the one that was stored")
+STORED_APART = LEGAL.condition("stored apart", "of two values for one element the first one is read, or stored last")
 
 FEW = 4  # iterations of a loop that is written out
 SHORTEST = 16  # iterations of the map, if their number is known
@@ -181,6 +182,8 @@ class _Written:
             return
         if op is not None:
             raise _Refused("it adds to memory")
+        if not STORED_APART(all(p != pointer or e == index or _apart(e, index) for p, e in self.stored)):
+            raise _Refused("it stores at places that may be the same")
         value = self.named(pointer, value, self.fresh())
         self.stored[pointer, index] = value
         if self.later is not None:
@@ -233,6 +236,23 @@ class _Written:
             raise _Refused("a side of a branch stores, and then branches")
         inside.body(body, suffix)
         return inside
+
+
+def _apart(x: Expr, y: Expr) -> bool:
+    """Whether two places differ by a number."""
+    (a, m), (b, n) = _offset(x), _offset(y)
+    return a == b and m != n
+
+
+def _offset(e: Expr) -> tuple[Expr, int]:
+    """A place as one that is counted from, and a number."""
+    match e:
+        case Num(k):
+            return ZERO, int(k)
+        case ir.Bin("+", a, b):
+            (x, m), (y, n) = _offset(a), _offset(b)
+            return ir.add(x, y), m + n
+    return e, 0
 
 
 __all__ = ["branches_written_out"]
