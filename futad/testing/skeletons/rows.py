@@ -182,8 +182,8 @@ def components(g: Gen) -> Program:
         body = f"  map (\\x -> reduce (map2 (+)) (replicate {few} 0) (map (\\q -> map (\\a -> let b = x[q] in {f}) x) (iota {few}))) xs"
     elif k == 5:  # rows picked by the iteration
         body = f"  map2 (\\x i -> if i % 2 == 0 then xs[(i + 1) % n] else map (\\a -> let b = x[0] in {f}) x) xs (iota n)"
-    else:  # slices of what a map with infinite slopes makes
-        body = f"  let ys = map (\\x -> t.sqrt (t.abs x[0]) + x[1] * w) xs in let zs = {g.c('ys[1:]', 'init ys', 'take (n / 2) ys')} in let s = t.sum (map small zs) in map (map (\\a -> let b = s in {f})) xs"
+    else:  # slices of what a map with steep slopes makes (infinite ones of elements left out are NaN for the interpreter)
+        body = f"  let ys = map (\\x -> t.sqrt (t.abs x[0] + 0.0001) + x[1] * w) xs in let zs = {g.c('ys[1:]', 'init ys', 'take (n / 2) ys')} in let s = t.sum (map small zs) in map (map (\\a -> let b = s in {f})) xs"
         g.smooth = False
     return g.program("components", ps, [("n", few)], body, "", {"n": 1})
 
