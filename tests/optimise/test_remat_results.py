@@ -31,6 +31,25 @@ entry gradient [k][n][m] (score: [k][k]f64) (gap: f64) (a: [n]i64) (b: [m]i64): 
   vjp (\\(score, gap) -> rows score gap a b) (score, gap) 1
 """
 
+# A linear system that an iteration solves by one loop after another; the derivative does not go through it.
+SOLVED = """
+def solve [k] (a: [k][k]f64) (b: [k]f64): [k]f64 =
+  let (a, b) = loop (a, b) = (copy a, copy b) for i < k do
+    let f = map (\\r -> if r > i then a[r, i] / a[i, i] else 0) (iota k)
+    in (map2 (\\fr row -> map2 (\\x p -> x - fr * p) row a[i]) f a, map2 (\\fr br -> br - fr * b[i]) f b)
+  in loop x = replicate k 0 for j < k do
+    let i = k - 1 - j
+    in x with [i] = (b[i] - f64.sum (map2 (*) a[i] x)) / a[i, i]
+def steps [n] (s: f64) (z: [n]f64): f64 =
+  let y = loop y = map (* s) z for _t < 5 do
+    let sum k = f64.sum (map (\\v -> v ** k) y)
+    let c = solve [[sum 0, sum 1, sum 2], [sum 1, sum 2, sum 3], [sum 2, sum 3, sum 4 + 0.1]] [sum 1, sum 2, sum 3 + s]
+    in map (\\v -> if c[0] + c[1] * v + c[2] * v * v > 0.5 then s * v else v * v - 0.5) y
+  in f64.sum y
+entry value [n] (s: f64) (z: [n]f64): f64 = steps s z
+entry gradient [n] (s: f64) (z: [n]f64): (f64, [n]f64) = vjp (\\(s, z) -> steps s z) (s, z) 1
+"""
+
 
 def loops_inside(body: ir.Lambda) -> int:
     """How many loops are inside others."""
@@ -50,6 +69,19 @@ def test_gradients_are_those_of_the_interpreter(n: int, m: int) -> None:
     c, interp = [futad.compile(ROWS, backend=b).gradient(*args) for b in ("c", "interp")]
     for ours, theirs in zip(c, interp, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
+
+
+def test_a_system_is_not_solved_again() -> None:
+    program = compile_program(compile_text(SOLVED), target=C)
+    assert loops_inside(program.funs["gradient"].body) == 2  # both of the forward sweep
+
+
+@pytest.mark.parametrize("n", [3, 10, 33])
+def test_gradients_beside_systems_are_those_of_the_interpreter(n: int) -> None:
+    args = 0.9, np.random.default_rng(n).uniform(-1, 1, size=n)
+    c, interp = [futad.compile(SOLVED, backend=b).gradient(*args) for b in ("c", "interp")]
+    for ours, theirs in zip(c, interp, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-12)
 
 
 def test_places_are_checked() -> None:

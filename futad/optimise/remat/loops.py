@@ -53,7 +53,8 @@ def loops(pair: Sweeps, policy: Policy) -> bool:
         return False
     inner = [k for k, s in enumerate(pair.r.body.stms) if type(s.exp) is ir.For]
     matches = [m for k in inner if (m := _match(pair, k)) is not None]
-    return any(_loop_pays(pair, m, policy) and _save_loop(pair, m) for m in matches)
+    # The last one first: if its results are saved, nobody may need those of the others.
+    return any(_loop_pays(pair, m, policy) and _save_loop(pair, m) for m in reversed(matches))
 
 
 def _match(pair: Sweeps, back: int) -> _Match | None:
@@ -62,10 +63,13 @@ def _match(pair: Sweeps, back: int) -> _Match | None:
     assert type(second.exp) is ir.For
     for k, s in enumerate(pair.f.body.stms):
         first = s.exp
-        if type(first) is not ir.For or forward_of(s) != forward_of(second) or first.bound is not second.exp.bound:
+        if type(first) is not ir.For or forward_of(s) != forward_of(second) or first.bound != second.exp.bound:
             continue
         m = _same(pair, _Match(k, back, []), first, second.exp)
         if m is not None and (not m.saving or FAILS_NOT(not _checks(first.body))):
+            for v, q in zip(s.pat, m.same, strict=True):
+                if q is not None:
+                    pair.back.of[second.pat[q]] = pair.forward.atom(v)
             return m
     return None
 
