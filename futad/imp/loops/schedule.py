@@ -256,7 +256,7 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
     done = then(loop) if checks else []
     if _some_lanes(done):
         return [*checks, *done]
-    *checks, loop = split_inner_checks(m.loop) if _outer_lanes(m) else [m.loop]
+    *checks, loop = split_inner_checks(m.loop, m.sizes.lets) if _outer_lanes(m) else [m.loop]
     made = outer_vectorised(loop, accumulations(loop.body), m.folds, sizes=m.sizes) if checks else None
     return [*checks, made] if made is not None else None
 

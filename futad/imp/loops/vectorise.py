@@ -5,12 +5,13 @@ Note [Checks]
 A check leaves the loop when it fails, which no vector loop can do.  So a loop whose checks need little of its body is
 done in two: one that makes the checks alone, in order, and one that does everything else.  A failing call gives no
 results, so that it has stored less by then makes no difference.  Of checks in loops inside the first one is a nest, for
-lanes of the map around (`split_inner_checks`).
+lanes of the map around (`split_inner_checks`); of a place that is cut off at both ends it checks the size alone.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from futad.core.scalarops import REDUCTIONS
@@ -29,8 +30,11 @@ SAME_ITERATIONS = LEGAL.condition("inner loops alike", "the lanes' inner loops h
 SAME_BEFORE = LEGAL.condition("same before the loop", "what is computed once differs by lane")
 BESIDE = LEGAL.condition("side by side", "lanes read and write elements that do not lie side by side")
 CHECKS_UNTOUCHED = LEGAL.condition("checks untouched", "what is checked changes after the checks")
+CUT_OFF = LEGAL.condition("cut off at both ends", "a place that is out of range at one end is not checked")
 CHECKS_COMPUTED = LEGAL.condition("checks computed", "what is checked is the result of a loop inside, or of a branch")
 SUM_UNSEEN = LEGAL.condition("sum unseen", "an iteration looks at the sum so far")
+
+NO_LETS: Mapping[str, Expr] = {}
 
 ACROSS = Transformation("reductions-across-lanes", "a map around a reduction runs in lanes that each reduce their own")
 CHECKS_FIRST = Transformation("checks-first", "a map makes its checks in a loop of their own")
@@ -204,8 +208,9 @@ def with_checks_first(loop: ir.For, asked: bool = False, nested: bool = False) -
     return [checks, ir.For(loop.var, loop.bound, rest, loop.start, map=True)]
 
 
-def split_inner_checks(loop: ir.For) -> list[ir.For]:
-    """The same where the checks may be in loops inside: a nest that makes them alone, and one without them."""
+def split_inner_checks(loop: ir.For, lets: Mapping[str, Expr] = NO_LETS) -> list[ir.For]:
+    """The same where the checks may be in loops inside: a nest that makes them alone, and one without them.  `lets`:
+    what variables stand for that nobody assigns to."""
     every = list(statements(loop.body))
     inner = [s for s in every if isinstance(s, ir.For)]
     if not any(isinstance(s, ir.Check) for f in inner for s in statements(f.body)):
@@ -215,7 +220,7 @@ def split_inner_checks(loop: ir.For) -> list[ir.For]:
         return [loop]
     written = {p for s in every for p in s.writes()}
     written |= {n for s in every if not isinstance(s, ir.Decl) for n in s.defines()}  # pointers
-    found = _Checks()
+    found = _Checks(lets)
     first, rest = found.parts(loop.body)
     if not CHECKS_UNTOUCHED(not found.loaded & written):
         return [loop]
@@ -235,6 +240,7 @@ def _checks(body: list[ir.Stmt]) -> bool:
 class _Checks:
     """What the checks of a nest need: variables, and pointers that are read."""
 
+    lets: Mapping[str, Expr]
     needed: set[str] = field(default_factory=set)
     loaded: set[str] = field(default_factory=set)
 
@@ -251,14 +257,39 @@ class _Checks:
                     self.needed |= refs(e)
                     self.loaded |= {x.pointer for x in loads_in(e)}
             elif isinstance(s, ir.Check) or isinstance(s, ir.Decl) and s.name in self.needed:
-                kept = s
-                self.needed |= refs(s)
-                self.loaded |= {x.pointer for x in loads_in(s)}
+                kept = _of_size(s, self.lets) if isinstance(s, ir.Check) else s
+                self.needed |= refs(kept)
+                self.loaded |= {x.pointer for x in loads_in(kept)}
             if kept is not None:
                 first.append(kept)
             if not isinstance(s, ir.Check):
                 rest.append(s)
         return first[::-1], rest[::-1]
+
+
+def _of_size(s: ir.Check, lets: Mapping[str, Expr]) -> ir.Check:
+    """A check of a place that is cut off at both ends, max 0 (min (n - 1) i) or min (n - 1) (max 0 i), which is in
+    range where there are elements: as one of their number, n."""
+
+    def init(e: Expr) -> Expr:
+        return lets.get(e.name, e) if isinstance(e, Ref) else e
+
+    def cut(e: Expr, op: str, at: Expr) -> Expr | None:
+        """What is cut off there."""
+        e = init(e)
+        if isinstance(e, ir.Scalar) and e.op == op and e.type is I64:
+            return next((y for x, y in zip(e.args, e.args[::-1], strict=True) if at in (x, init(x))), None)
+        return None
+
+    if not isinstance(s.cond, ir.Bin) or s.cond.op != "in_bounds" or s.values != (s.cond.left, s.cond.right):
+        return s
+    at, size = s.values
+    last = ir.Scalar("sub", (size, ir.ONE), I64, I64)
+    for first, then, none in ((("max", ir.ZERO), ("min", last), 0), (("min", last), ("max", ir.ZERO), -1)):
+        inside = cut(at, *first)
+        if inside is not None and CUT_OFF(cut(inside, *then) is not None):
+            return replace(s, cond=ir.compare("<", ir.ZERO, size), values=(ir.num(none), size))
+    return s
 
 
 def accumulations(body: list[ir.Stmt]) -> list[ir.Stmt]:

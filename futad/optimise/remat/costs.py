@@ -13,7 +13,9 @@ from futad.core.types import AccType, Atom, Const, Var
 def operations(lam: Lambda) -> int:
     """The scalar operations of a scope and its maps, for an element each where it is not known how many there are."""
     own = sum(OPS[s.exp.op].cost for s in lam.stms if type(s.exp) is ir.Op)
-    return own + sum(known(s.exp.width) * operations(s.exp.lam) for s in lam.stms if type(s.exp) is ir.Map)
+    maps = sum(known(s.exp.width) * operations(s.exp.lam) for s in lam.stms if type(s.exp) is ir.Map)
+    branches = sum(max(map(operations, s.exp.lambdas())) for s in lam.stms if type(s.exp) is ir.If)
+    return own + maps + branches
 
 
 def known(n: Atom) -> int:

@@ -30,7 +30,7 @@ from futad.target import Target
 # Kinds of values, and how they are compared.  Why two ways: by the finer numbers adaptive.fut and realnvp.fut keep more
 # scalars of iterations, and adaptive's gradient takes 0.97 of the time, but 1.06 under a budget of 10 to 64 states.
 KINDS: list[tuple[type[Values], list[Callable[[Sweeps, Policy], bool]]]] = [
-    (NestedValues, [folds, neighbours]),
+    (NestedValues, [folds, neighbours, loops]),
     (Values, [products, scalars, loops, own_scalars]),
 ]
 

@@ -6,6 +6,8 @@
       -->
     loop .. for i < n do hs[i] = x; .. (loop (x, es) for k < m do es[i,k] = e x; f x)
     loop .. for j < n do let i = n-1-j; ... es[i] ...
+
+Where it saves nothing on the way, the forward sweep's loop stays as it is, and its results are saved.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def loops(pair: Sweeps, policy: Policy) -> bool:
         return False
     inner = [k for k, s in enumerate(pair.r.body.stms) if type(s.exp) is ir.For]
     matches = [m for k in inner if (m := _match(pair, k)) is not None]
-    return any(_loop_pays(pair, m, policy) and _save_loop(pair, m) for m in matches)
+    # The last one first: if its results are saved, nobody may need those of the others.
+    return any(_loop_pays(pair, m, policy) and _save_loop(pair, m) for m in reversed(matches))
 
 
 def _match(pair: Sweeps, back: int) -> _Match | None:
@@ -60,9 +63,13 @@ def _match(pair: Sweeps, back: int) -> _Match | None:
     assert type(second.exp) is ir.For
     for k, s in enumerate(pair.f.body.stms):
         first = s.exp
-        if type(first) is not ir.For or forward_of(s) != forward_of(second) or first.bound is not second.exp.bound:
+        if type(first) is not ir.For or forward_of(s) != forward_of(second) or first.bound != second.exp.bound:
             continue
-        if FAILS_NOT(not _checks(first.body)) and (m := _same(pair, _Match(k, back, []), first, second.exp)):
+        m = _same(pair, _Match(k, back, []), first, second.exp)
+        if m is not None and (not m.saving or FAILS_NOT(not _checks(first.body))):
+            for v, q in zip(s.pat, m.same, strict=True):
+                if q is not None:
+                    pair.back.of[second.pat[q]] = pair.forward.atom(v)
             return m
     return None
 
@@ -73,14 +80,18 @@ def _same(pair: Sweeps, m: _Match, first: ir.For, second: ir.For) -> _Match | No
     one.of[first.body.params[0]] = two.of[second.body.params[0]] = one.number("counter")
     params, others = first.body.params[1:], second.body.params[1:]
     left = list(range(len(others)))
-    for j, a in enumerate(first.inits):
-        value = one.atom(a)
-        at = next((q for q in left if two.atom(second.inits[q]) == value), None)
-        m.same.append(at)
-        one.of[params[j]] = one.number("carried", j)
+    begin, again = [one.atom(a) for a in first.inits], [two.atom(a) for a in second.inits]
+    m.same = [None] * len(params)
+    for named in (True, False):  # several may begin with one value: those of one name are rather the same
+        for j, p in enumerate(params):
+            like = [q for q in left if again[q] == begin[j] and (not named or others[q].name == p.name)]
+            if m.same[j] is None and like:
+                m.same[j] = like[0]
+                left.remove(like[0])
+    for j, (p, at) in enumerate(zip(params, m.same, strict=True)):
+        one.of[p] = one.number("carried", j)
         if at is not None:
-            left.remove(at)
-            two.of[others[at]] = one.of[params[j]]
+            two.of[others[at]] = one.of[p]
     for s in first.body.stms:
         one.note(s)
     for s in second.body.stms:
@@ -129,8 +140,20 @@ def _loop_pays(pair: Sweeps, m: _Match, policy: Policy) -> bool:
     return policy.saves(cost // max(saved, 1), saved, max(t.known_size for t in pair.rows))
 
 
+def _save_results(pair: Sweeps, m: _Match) -> bool:
+    """Let the forward sweep save results of its loop, where the return sweep's has no others."""
+    old, again, wanted = pair.f.body.stms[m.forward], pair.r.body.stms[m.back], _wanted(pair, m)
+    if not SAME_BITS(not any(pair.compared.origins_differ(again.pat[q]) for q in wanted)):
+        return False
+    reads = [pair.read(again.pat[q], pair.save(m.forward, old.pat[m.same.index(q)]), m.back) for q in wanted]
+    pair.stms[1][m.back] = [s for read in reads for s in read]
+    return True
+
+
 def _save_loop(pair: Sweeps, m: _Match) -> bool:
     """Let the forward sweep's loop be that of the return sweep, saving straight to where it is kept."""
+    if not m.saving:
+        return _save_results(pair, m)
     old, again = pair.f.body.stms[m.forward], pair.r.body.stms[m.back]
     first, second = old.exp, again.exp
     assert type(first) is ir.For and type(second) is ir.For
