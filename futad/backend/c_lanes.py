@@ -3,15 +3,17 @@
 GCC does not vectorise a loop around another one whose length it does not know, so such a loop is written in its vector
 types: some vectors of iterations at a time, which stay in registers while the reduction runs, then what follows the
 reduction, lane by lane; the same for one vector at a time; the rest by a vector that ends where the loop does; and
-one by one if there are fewer iterations than lanes.  Where an iteration may be done twice (a minimum, not a sum), the
-last two vectors run together, so that neither waits for its additions alone.
+one by one if there are fewer iterations than lanes, of f32 than half of these.  Where an iteration may be done twice
+(a minimum, not a sum), the last two vectors run together, so that neither waits for its additions alone.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from futad.core.types import F64, I64
+from futad.backend.emit import c_type
+from futad.core.types import F32, F64, I64, Prim
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
 from futad.imp.walk import has_load, refs, substitute
@@ -22,19 +24,40 @@ if TYPE_CHECKING:
 VECTORS = 4  # registers that sum at the same time, so that none waits for its last addition
 _IDEMPOTENT = ("min", "max", "and", "or")
 OPERATORS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
-LANES = "FUTAD_VECTOR / 8"
+
+
+@dataclass(frozen=True, slots=True)
+class _Vector:
+    """A vector type of C, how many lanes it has, and the type of these."""
+
+    name: str
+    lanes: str
+    elem: Prim
+
+
+OF_F64 = _Vector("futad_lanes_t", "FUTAD_VECTOR / 8", F64)
+OF_F32 = _Vector("futad_wide_f32", "FUTAD_VECTOR / 4", F32)
+HALF_OF_F32 = _Vector("futad_half_f32", "FUTAD_VECTOR / 8", F32)
 
 
 def emit(em: CEmitter, s: ir.VectorisedFor) -> None:
     """The loops described above."""
     loop = s.loop
     repeats = _repeats(s)
+    single = s.fold.partials[0].type is F32
+    vector = OF_F32 if single else OF_F64
     em.line(f"int64_t {loop.var} = {em.expr(loop.start)};")
-    _vectors(em, s, VECTORS)
-    _vectors(em, s, 1, left=repeats)
+    _vectors(em, s, vector, VECTORS)
+    _vectors(em, s, vector, 1, left=repeats)
     if repeats:
-        _vectors(em, s, 2, tail=True, repeats=True)
-    _vectors(em, s, 1, tail=True, repeats=repeats)
+        _vectors(em, s, vector, 2, tail=True, repeats=True)
+    _vectors(em, s, vector, 1, tail=True, repeats=repeats)
+    if single and repeats:
+        _vectors(em, s, HALF_OF_F32, 2, tail=True, repeats=True)
+    if single:
+        _vectors(em, s, HALF_OF_F32, 1)
+    if single and not repeats:
+        _vectors(em, s, HALF_OF_F32, 1, tail=True)
     em.line(f"for (; {loop.var} < {em.expr(loop.bound)}; {loop.var}++) {{")
     em.nested(loop.body)
     em.line("}")
@@ -49,22 +72,28 @@ def _repeats(s: ir.VectorisedFor) -> bool:
 
 
 def _vectors(
-    em: CEmitter, s: ir.VectorisedFor, vectors: int, tail: bool = False, repeats: bool = False, left: bool = False
+    em: CEmitter,
+    s: ir.VectorisedFor,
+    vector: _Vector,
+    vectors: int,
+    tail: bool = False,
+    repeats: bool = False,
+    left: bool = False,
 ) -> None:
     """The loop over so many vectors of iterations at a time (until two are `left`), or what is left by vectors of which
     the last one ends where the loop does: it does some iterations again, and skips them after the reduction unless they
     may be done `repeats`."""
-    loop, fold = s.loop, s.fold
-    i = loop.var
-    width = f"({vectors} * ({LANES}))"
-    stride = "stride" if tail and vectors > 1 else f"({LANES})"
+    loop, fold, lanes = s.loop, s.fold, vector.lanes
+    i, elem = loop.var, c_type(vector.elem)
+    width = f"({vectors} * ({lanes}))"
+    stride = "stride" if tail and vectors > 1 else f"({lanes})"
     sums = {a.name: a for a in loop.body if isinstance(a, ir.Decl) and a.name in {p.name for p in fold.partials}}
     bound = em.expr(loop.bound)
     first: Expr = ir.ZERO
     if tail and vectors > 1:
-        em.line(f"if ({bound} - {i} > {LANES}) {{")
+        em.line(f"if ({bound} - {i} > {lanes}) {{")
         em.depth += 1
-        em.line(f"const int64_t stride = {bound} - {LANES} - {i};")
+        em.line(f"const int64_t stride = {bound} - {lanes} - {i};")
     elif tail:
         em.line(f"if ({i} < {bound} && {bound} - {em.expr(loop.start)} >= {width}) {{")
         em.depth += 1
@@ -73,7 +102,7 @@ def _vectors(
             em.line(f"const int64_t skipped = {i} + {width} - {bound};")
         em.line(f"{i} = {bound} - {width};")
     else:
-        limit = f"{i} + 2 * ({LANES}) < {bound}" if left else f"{i} + {width} <= {bound}"
+        limit = f"{i} + 2 * ({lanes}) < {bound}" if left else f"{i} + {width} <= {bound}"
         em.line(f"for (; {limit}; {i} += {width}) {{")
         em.depth += 1
     for a in loop.body[: loop.body.index(fold)]:
@@ -81,8 +110,8 @@ def _vectors(
             em.decl(a)
     for name, a in sums.items():
         assert a.init is not None
-        em.line(f"futad_lanes_t {name}_v[{vectors}];")
-        em.line(f"for (int u = 0; u < {vectors}; u++) {name}_v[u] = (futad_lanes_t){{0}} + {em.expr(a.init)};")
+        em.line(f"{vector.name} {name}_v[{vectors}];")
+        em.line(f"for (int u = 0; u < {vectors}; u++) {name}_v[u] = ({vector.name}){{0}} + {em.expr(a.init)};")
     em.line(f"for (int64_t {fold.var} = {em.expr(fold.start)}; {fold.var} < {em.expr(fold.bound)}; {fold.var}++) {{")
     em.depth += 1
     em.line(f"#pragma GCC unroll {vectors}")
@@ -95,24 +124,24 @@ def _vectors(
             wide = bool(varying & refs(a.init))
             if wide:
                 varying.add(a.name)
-            text = _text(em, a.init, i, varying, stride)
-            em.line(f"const {'futad_lanes_t' if wide else 'double'} {a.name} = {text};")
+            text = _text(em, a.init, i, vector, stride)
+            em.line(f"const {vector.name if wide else elem} {a.name} = {text};")
         else:
             assert isinstance(a, ir.Accumulate)
-            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, varying, stride)};")
+            em.line(f"{a.name}_v[u] += {_text(em, a.value, i, vector, stride)};")
     for _ in range(2):
         em.depth -= 1
         em.line("}")
     em.line("{")
     em.depth += 1
     for name in sums:
-        em.line(f"double {name}_l[{width}];")
+        em.line(f"{elem} {name}_l[{width}];")
         em.line(f"memcpy({name}_l, {name}_v, sizeof {name}_l);")
     after = loop.body[loop.body.index(fold) + 1 :]
     if stride == "stride" and any(i in refs(a) for a in after):
         for u in range(vectors):
             place = ir.add(Ref(i, I64), ir.mul(ir.num(u), Ref(stride, I64)))
-            _after(em, s, after, f"({LANES})", place, ir.mul(ir.num(u), Ref(f"({LANES})", I64)), first)
+            _after(em, s, after, f"({lanes})", place, ir.mul(ir.num(u), Ref(f"({lanes})", I64)), first)
     else:
         _after(em, s, after, width, Ref(i, I64), ir.ZERO, first)
     em.depth -= 1
@@ -130,18 +159,18 @@ def _after(
     lane = ir.Ref("lane", I64)
     moved: dict[str, Expr] = {s.loop.var: ir.add(place, lane)}
     sums = s.fold.partials
-    rest: list[ir.Stmt] = [ir.Decl(p.name, F64, ir.Load(f"{p.name}_l", ir.add(offset, lane), F64)) for p in sums]
+    rest: list[ir.Stmt] = [ir.Decl(p.name, p.type, ir.Load(f"{p.name}_l", ir.add(offset, lane), p.type)) for p in sums]
     rest += [a.map_exprs(lambda e: substitute(e, moved)) for a in after]
     em.for_(ir.For("lane", Ref(width, I64), rest, first, independent=True, partials=s.partials))
 
 
-def _text(em: CEmitter, e: Expr, i: str, varying: set[str], stride: str) -> str:
+def _text(em: CEmitter, e: Expr, i: str, vector: _Vector, stride: str) -> str:
     """The expression of vectors (and scalars, which stand for vectors of them)."""
     match e:
         case ir.Load(p, index) if i in refs(index):
-            return f"*(const futad_lanes_t *)({p} + ({em.expr(index)}) + u * {stride})"
+            return f"*(const {vector.name} *)({p} + ({em.expr(index)}) + u * {stride})"
         case ir.Scalar("neg", (a,)):
-            return f"(-{_text(em, a, i, varying, stride)})"
+            return f"(-{_text(em, a, i, vector, stride)})"
         case ir.Scalar(op, (a, b)):
-            return f"({_text(em, a, i, varying, stride)} {OPERATORS[op]} {_text(em, b, i, varying, stride)})"
+            return f"({_text(em, a, i, vector, stride)} {OPERATORS[op]} {_text(em, b, i, vector, stride)})"
     return em.expr(e)

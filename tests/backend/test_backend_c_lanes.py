@@ -105,3 +105,29 @@ def test_what_is_done_twice(core: Any) -> None:
         start = source.index(f"int64_t futad_entry_{name}(")
         text = source[start : source.index("\n}\n", start)]
         assert ("int64_t stride =" in text, "int64_t skipped =" in text) == (twice, not twice), name
+
+
+def test_f32_has_vectors_of_its_own() -> None:
+    """Whole ones, and halves where there are fewer iterations than lanes."""
+    text = TEXT.replace("f64", "f32")
+    backend = CBackend(compile_program(compile_text(text[: text.index("entry distances")]), target=C))
+    assert across(backend, "nearest") == 1
+    assert {"futad_wide_f32 ", "futad_half_f32 "} <= set(re.findall(r"futad_\w+_f32 (?=\w+_v\[)", backend.source))
+
+
+@pytest.mark.slow
+def test_f32_as_the_interpreter() -> None:
+    core = compile_program(compile_text(TEXT.replace("f64", "f32")), target=C)
+    backend = c_backend(core)
+    for k in (0, 1, 3, 4, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33, 49, 64, 65, 97):
+        for n, d in ((0, 3), (3, 0), (1, 1), (5, 7)):
+            rng = np.random.default_rng(100 * k + d)
+            ps, cs = rng.standard_normal((n, d), np.float32), rng.standard_normal((k, d), np.float32)
+            for special in (None, np.inf, np.nan):
+                if special is not None and cs.size:
+                    cs[k // 2, d // 2] = special
+                for name in NAMES:
+                    sizes = dict(zip(("n", "d", "k"), (n, d, k), strict=True))
+                    args = [sizes.get(p.name, ps if p.name == "ps" else cs) for p in core.funs[name].body.params]
+                    for a, e in zip(backend.run(name, args), Interpreter(core).run(name, args), strict=True):
+                        np.testing.assert_allclose(a, e, rtol=2e-5, atol=2e-5, err_msg=f"{name} {n} {d} {k}")

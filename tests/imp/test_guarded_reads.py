@@ -118,3 +118,29 @@ def test_gathers_are_right(name: str) -> None:
         rng = np.random.default_rng(n)
         k, x = rng.integers(0, 1000, n), rng.normal(size=n).astype(np.float32)
         np.testing.assert_allclose(made.value(k, x), expected.value(k, x), rtol=0, atol=1e-5)
+
+
+MASKED = """entry value [n][m] (k: [n][m]i64) (x: [m]T): [n]T =
+  map (\\row -> (loop (s, i) = (0.5, 0) while s < 20 && i < m do
+                let q = x[row[i]] in (s + T.abs q + T.exp (0.1 * T.sin s), i + 1 + i64.bool (q > 0))).0) k
+entry back [n][m] (k: [n][m]i64) (x: [m]T): [m]T = vjp (\\x -> T.sum (value k x)) x 1"""
+
+
+@pytest.mark.parametrize("t", ["f32", "f64"])
+def test_gathers_of_masked_lanes_are_made_before(t: str) -> None:
+    with counting() as counts:
+        CBackend(compile_program(compile_text(MASKED.replace("T", t)), target=C))
+    assert counts["masked-lanes"] and bool(counts["gathers-before-lanes"]) == (t == "f32")
+
+
+@pytest.mark.slow
+def test_gathers_of_masked_lanes_are_right() -> None:
+    made, expected = (futad.compile(MASKED.replace("T", "f32"), backend=b) for b in ("c", "interp"))
+    for n, m in ((0, 3), (1, 1), (15, 4), (16, 30), (17, 40), (70, 9)):
+        rng = np.random.default_rng(n)
+        k, x = rng.integers(0, m, (n, m)), rng.normal(size=m).astype(np.float32)
+        for special in (None, np.inf, np.nan):
+            if special is not None:
+                x[m // 2] = special
+            np.testing.assert_allclose(made.value(k, x), expected.value(k, x), rtol=1e-5)
+            np.testing.assert_allclose(made.back(k, x), expected.back(k, x), rtol=1e-4)

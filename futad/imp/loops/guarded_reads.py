@@ -22,6 +22,7 @@ from futad.fires import Transformation, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Guarded, Hidden, Load, Num, Ref, Scalar, Stmt, num
 from futad.imp.loops.facts import EACH, HEAVY, LANES_COST, LoopFacts, cost
+from futad.imp.loops.gathers import gathered
 from futad.imp.walk import has_load, loads_in, needed, parts, refs, rewritten, statements, used
 from futad.legality import Legality
 
@@ -187,9 +188,9 @@ def staged_reads(
     not much less work than what lanes compute.  Places of gathered elements are found before, in lanes.  `then` is what
     else is done to the loop; `asked`: whether it pays or not."""
     facts = LoopFacts(loop.var, loop.body)
-    gathered = _gathered(loop, facts)
+    narrow = gathered(loop)
     apart = {s for s in loop.body for e in parts(s) if isinstance(e, Guarded) and not masked_in_vectors(facts, e)}
-    apart |= set(gathered)
+    apart |= narrow.keys()
     if not apart:
         return refused("its branches read no elements, or such that lie side by side")
     if not all(isinstance(s, ir.Decl) for s in apart) or any(isinstance(s, ir.Check) for s in loop.body):
@@ -214,7 +215,7 @@ def staged_reads(
     puts: list[Stmt] = []
     places: list[ir.Store] = []
     for _, kept in left:
-        load = next((g for d, g in gathered.items() if refs(kept.value) & set(d.defines())), None)
+        load = next((g for d, g in narrow.items() if refs(kept.value) & set(d.defines())), None)
         if load is not None and not apart & set(needed(loop.body, [load.index])):
             at = f"{name}_at_{len(places)}"
             places.append(ir.Store(at, here, load.index))
@@ -233,18 +234,6 @@ def staged_reads(
     before = then(ir.For(loop.var, end, found, start, map=True)) if places else []
     inside = [*stacks, ir.Decl(end.name, I64, last), *before, first, *done]
     return [ir.For(start.name, loop.bound, inside, loop.start, step=BLOCK)]
-
-
-def _gathered(loop: ir.For, facts: LoopFacts) -> dict[Stmt, Load]:
-    """The reads of single elements of 32 bits.  GCC that makes a gather of reads one by one (see `compile_flags`) wants
-    as many places in a vector as elements, and places have 64 bits."""
-    stored = {s.pointer for s in loop.body if isinstance(s, ir.Store)}
-    return {
-        s: s.init
-        for s in loop.body
-        if isinstance(s, ir.Decl) and isinstance(s.init, Load) and not s.mutable
-        if s.type.bits == 32 and s.init.pointer not in stored and facts.place(s.init.index) is None
-    }
 
 
 def _may_fail(e: Expr) -> bool:

@@ -29,6 +29,7 @@ from futad.fires import refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Load, Num, Ref, Scalar, Stmt, num
 from futad.imp.loops.facts import LoopFacts, bisects
+from futad.imp.loops.gathers import before_lanes
 from futad.imp.loops.if_conversion import can_fail, if_converted
 from futad.imp.loops.lockstep import in_step
 from futad.imp.loops.places import NO_SIZES, Places, Sizes
@@ -452,7 +453,8 @@ class _Lanes:
         arrays = {n: self.name(n.split("_")[0]) for n in sorted(shared)}
 
         def go(stmts: list[Stmt]) -> list[Stmt]:
-            return [self.over_lanes(s.body, arrays) if isinstance(s, ir.Seq) else s.map_bodies(go) for s in stmts]
+            made = ([s.map_bodies(go)] if not isinstance(s, ir.Seq) else self.over_lanes(s.body, arrays) for s in stmts)
+            return [s for part in made for s in part]
 
         self.words = I32 if any(_width(run.body) < 8 for run in runs) else I64
         return [*(ir.Stack(a, self.kept(n), LANES) for n, a in arrays.items()), *go(tree)]
@@ -485,7 +487,7 @@ class _Lanes:
         """The type in which lanes keep a scalar: bools as numbers, of which vectors have as many as of floats."""
         return self.words if self.types[n].is_bool else self.types[n]
 
-    def over_lanes(self, run: list[Stmt], arrays: dict[str, str]) -> ir.For:
+    def over_lanes(self, run: list[Stmt], arrays: dict[str, str]) -> list[Stmt]:
         """A loop over the lanes that does the run; `arrays`: where scalars are that other runs use, too."""
         used = _mentioned(run)
         made = {n for s in run for n in s.defines()}
@@ -509,9 +511,10 @@ class _Lanes:
                 after.append(ir.Store(arrays[n], self.lane, new))
         body = [*before, *[self.of_lane(s) for s in run], *after]
         if not all(self.alone(s) for s in run):
-            return ir.For(self.lane.name, num(LANES), body)
+            return [ir.For(self.lane.name, num(LANES), body)]
         partials = LoopFacts(self.lane.name, run, arrays).partials()
-        return ir.For(self.lane.name, num(LANES), body, independent=True, partials=partials, lanes=_width(run))
+        loop = ir.For(self.lane.name, num(LANES), body, independent=True, partials=partials, lanes=_width(run))
+        return before_lanes(loop, self.name)
 
     def alone(self, s: Stmt) -> bool:
         """Whether a lane does the statement without regard to others, but for what the block itself counts."""

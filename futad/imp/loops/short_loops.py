@@ -61,7 +61,8 @@ def short_inside(
     innermost = [s for s in inside if not any(isinstance(t, ir.For) for t in statements(s.body))]
     lengths = [sub(s.bound, s.start) for s in innermost]
     floats = [e.type.bits // 8 for s in innermost for t in s.body for e in t.exprs() if e.type.is_float]
-    most = SHORT // max(floats, default=8)
+    width = max(floats, default=8)
+    most = SHORT // width - (width < 8)  # a whole vector of f32 is one read of a sum, and 16 of lanes of the map
     records = {sub(s.bound, s.start) for s in innermost if _reads_records(s, shape.varying)}
     limited = [n for n in lengths if n not in records]
     if any(isinstance(n, ir.Num) and n.value > most for n in limited) and not asked:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from futad.core.scalarops import REDUCTIONS
-from futad.core.types import F64, I64
+from futad.core.types import F32, F64, I64
 from futad.fires import Transformation, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Ref
@@ -146,26 +146,27 @@ def across(loop: ir.For, reassociate: bool) -> ir.VectorisedFor | None:
             beside += 1
         elif not BESIDE(facts.invariant(index)):
             return None
-    if not beside or not _adds_f64(fold):
-        return refused("the loop inside adds nothing in f64 that lies side by side for neighbouring iterations")
+    if not beside or not _adds_floats(fold):
+        return refused("the loop inside adds nothing in f64 or f32 that lies side by side for neighbouring iterations")
     plain = ir.For(loop.var, loop.bound, body, loop.start, map=True)
     return ir.VectorisedFor(plain, facts.partials())
 
 
-def _adds_f64(fold: ir.For) -> bool:
-    """Whether a reduction is sums of f64, arithmetic alone: its body can be written in vector types."""
+def _adds_floats(fold: ir.For) -> bool:
+    """Whether a reduction is sums of f64, or of f32, arithmetic alone: its body can be written in vector types."""
+    kind = fold.partials[0].type
 
     def simple(e: Expr) -> bool:
         match e:
             case ir.Scalar(op, args):
-                return op in ARITHMETIC and e.type is F64 and all(simple(a) for a in args)
-        return isinstance(e, (ir.Num, Ref, ir.Load)) and e.type in (F64, I64)
+                return op in ARITHMETIC and e.type is kind and all(simple(a) for a in args)
+        return isinstance(e, (ir.Num, Ref, ir.Load)) and e.type in (kind, I64)
 
-    if not all(p.op == "add" and p.type is F64 for p in fold.partials):
+    if kind not in (F64, F32) or not all(p.op == "add" and p.type is kind for p in fold.partials):
         return False
     for s in fold.body:
         match s:
-            case ir.Decl(_, t, e) if e is not None and t is F64 and simple(e):
+            case ir.Decl(_, t, e) if e is not None and t is kind and simple(e):
                 pass
             case ir.Accumulate(_, "add", e) if simple(e):
                 pass
