@@ -25,7 +25,8 @@ from futad.imp.walk import loads_in, needed, refs, statements, used
 BEFORE = Transformation(
     "gathers-before-lanes",
     "elements of 32 bits are gathered, one by one, before the lanes of a block that use them",
-    worth="the gradient of `benchmarks/textbook/barrier.fut` with f32 for f64 12.4 to 4.8 ms",
+    worth="20,000 walks over 50 numbers, `tests/programs/narrow_tables.fut:walked`, without and with the call of"
+    " `before_lanes` 4.2 to 2.6 ms; the gradient of `benchmarks/textbook/barrier.fut` with f32 for f64 12.4 to 4.8 ms",
 )
 
 
