@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from futad.core.types import I64
 from futad.errors import UsageError
@@ -233,12 +234,18 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     ]
 
 
+def _there(loop: ir.For, sizes: Sizes) -> Callable[[ir.Load], bool]:
+    """Whether what is read is there, whatever an iteration does; what that takes is found once it is asked."""
+    places = cache(lambda: places_in(loop, loop.body, sizes))
+    return lambda x: places().inside(x)
+
+
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
     def masked(loop: ir.For) -> ir.For | None:
         if m.nest is not None and not m.nest.allows("guarded-reads"):
             return None
         with asking():
-            line = with_guarded_reads(loop, m.name, places_in(loop, loop.body, m.sizes).inside, True)
+            line = with_guarded_reads(loop, m.name, _there(loop, m.sizes), True)
             if line is None or not annotate(line, m.target.reassociates) or line.partials:
                 return None
         every = [e for s in line.body for e in parts(s)]
@@ -262,8 +269,7 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
-    inside = places_in(m.loop, m.loop.body, m.sizes).inside
-    loop = with_guarded_reads(m.loop, m.name, inside, m.asked("guarded-reads") is not None)
+    loop = with_guarded_reads(m.loop, m.name, _there(m.loop, m.sizes), m.asked("guarded-reads") is not None)
     if loop is None:
         return None
     done = then(loop)
