@@ -12,6 +12,7 @@ from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.slow import slow_but
 
 RAYS = """
 def rays [g][r][s] (dens: [g][g]f64) (col: [g][g]f64) (orig: [r][2]f64) (dir: [r][2]f64) (ts: [s]f64): f64 =
@@ -53,11 +54,12 @@ def test_the_map_runs_in_lanes(name: str) -> None:
 
 @pytest.mark.parametrize("name", CELLS)
 @pytest.mark.parametrize("r", [0, 1, 5, 64, 70])
-def test_results_are_those_of_the_interpreter(name: str, r: int) -> None:
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
+def test_results_are_those_of_the_interpreter(backend: str, name: str, r: int) -> None:
     args = inputs(4, r, 9)
     if r > 60:
         args[3][7], args[3][8, 0], args[2][9, 1] = np.nan, np.inf, 1e30
-    c, interp = [futad.compile(source(name), backend=b) for b in ("c", "interp")]
+    c, interp = [futad.compile(source(name), backend=b) for b in (backend, "interp")]
     np.testing.assert_allclose(c.value(*args), interp.value(*args), rtol=1e-12)
     for ours, theirs in zip(c.gradient(*args), interp.gradient(*args), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-14)

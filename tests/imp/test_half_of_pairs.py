@@ -12,6 +12,7 @@ from futad.fires import counting
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.slow import slow_but
 
 PAIRS = """
 entry main [n][k] (pos: [n][3]f64) (table: [k][k]f64) (seq: [n]i64): f64 =
@@ -48,10 +49,11 @@ def test_transformations_fire() -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 3, 4, 11, 40, 140])
 @pytest.mark.parametrize("text", [PAIRS, MASKED])
-def test_sums_are_those_of_the_interpreter(text: str, n: int) -> None:
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
+def test_sums_are_those_of_the_interpreter(backend: str, text: str, n: int) -> None:
     random = np.random.default_rng(n)
     args = random.normal(size=(n, 3)), random.uniform(size=(4, 4)), random.integers(0, 4, size=n)
-    np.testing.assert_allclose(entry(text, "c")(*args), entry(text, "interp")(*args), rtol=1e-12)
+    np.testing.assert_allclose(entry(text, backend)(*args), entry(text, "interp")(*args), rtol=1e-12)
 
 
 def test_elements_of_pairs_left_out_are_not_checked() -> None:

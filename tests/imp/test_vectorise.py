@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import pytest
 
-from futad.core.types import BOOL, F64, I64
+from futad.core.types import BOOL, F32, F64, I64
 from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Load, Ref, Scalar
+from futad.imp.loops.gathers import gathered
 from futad.imp.loops.outer_vectorise import outer_vectorised
 from futad.imp.loops.vectorise import across, annotate
 from futad.imp.walk import statements
@@ -87,3 +88,25 @@ def test_lanes_take_branches_together(first, taken):
     loop = outer(m, CHOICE, first)
     assert any(isinstance(s, ir.If) for s in statements(loop.body))
     assert (outer_vectorised(loop, loop.body, frozenset()) is not None) == taken
+
+
+K = Ref("k", I64)
+AT_K = ir.Decl("q", F32, Load("x", K, F32))
+USED = ir.Store("y", i, Ref("q", F32))
+MOVED = [ir.Decl("k", I64, ZERO, mutable=True), ir.Assign("k", Load("ks", i, I64))]
+
+
+@pytest.mark.parametrize(
+    "first, last, taken",
+    [
+        (DIFFERS, [], True),
+        (DIFFERS, [ir.Store("x", i, ir.Num(0.0, F32))], False),  # what is read is written
+        ([ir.Store("ks", i, ZERO), *DIFFERS], [], False),  # its place is read from what was written before
+        (DIFFERS, [ir.Store("ks", i, ZERO)], True),
+        (MOVED, [], False),  # its place has changed
+        ([ir.Decl("k", I64, ir.mul(i, n))], [], False),  # vectors have such reads
+    ],
+)
+def test_elements_are_gathered_before_what_changes_them(first, last, taken):
+    loop = ir.For("i", n, [*first, AT_K, USED, *last], map=True)
+    assert bool(gathered(loop)) == taken

@@ -15,6 +15,7 @@ from futad.imp.loops.written_branches import branches_written_out
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.slow import slow_but
 
 # Rows beside those that are missing at the borders; a branch in a branch; sums and an array in a side.
 BESIDE = """
@@ -51,19 +52,34 @@ def test_branches_become_scalars(name: str) -> None:
 
 @pytest.mark.parametrize("n", [0, 1, 4, 15, 16, 17, 70, 131])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_results_are_those_of_the_interpreter(name: str, n: int) -> None:
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
+def test_results_are_those_of_the_interpreter(backend: str, name: str, n: int) -> None:
     random = np.random.default_rng(n)
     x, s = random.normal(size=(n, 3)), random.uniform(size=n)
     if n > 20:
         x[7], s[9], s[11] = np.nan, np.nan, 0
         x[12, 1] = np.inf
     with np.errstate(all="ignore"):
-        c, interp = [futad.compile(PROGRAMS[name], backend=b).main(x, s) for b in ("c", "interp")]
+        c, interp = [futad.compile(PROGRAMS[name], backend=b).main(x, s) for b in (backend, "interp")]
         for ours, theirs in zip(c, interp, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
 
 OTHERS = {
+    "places that may be one": """
+entry main [n] (x: [n][3]f64) (p: [n]i64) (q: [n]i64): [n][3]f64 =
+  map3 (\\x p q ->
+    if x[0] < 0.5 then
+      let r = copy x
+      let r[p] = f64.exp x[1]
+      let r[q] = f64.exp x[2]
+      let r[p] = 7
+      in r
+    else
+      let r = map (+ 1) x
+      let r[q] = 1
+      let r[p] = x[2]
+      in r) x p q""",
     "five elements": """
 entry main [n] (x: [n][5]f64) (s: [n]f64): [n][5]f64 =
   map2 (\\x s -> if s > 0.5 then map (\\v -> f64.exp v / s) x else map (\\v -> f64.sin v / s) x) x s""",

@@ -11,6 +11,7 @@ from futad.errors import BoundsError
 from futad.pipeline import compile_program
 from futad.source import compile_text
 from futad.target import C
+from tests.support.slow import slow_but
 
 # A table of alignments row by row, as of a pair hidden Markov model: three rows that begin alike, of which the return
 # sweep needs two; branches; elements whose places are checked.
@@ -63,10 +64,11 @@ def test_the_loop_is_not_run_again() -> None:
 
 
 @pytest.mark.parametrize("n, m", [(0, 0), (0, 3), (1, 1), (3, 0), (4, 7), (9, 5)])
-def test_gradients_are_those_of_the_interpreter(n: int, m: int) -> None:
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
+def test_gradients_are_those_of_the_interpreter(backend: str, n: int, m: int) -> None:
     random = np.random.default_rng(10 * n + m)
     args = random.normal(size=(4, 4)), -0.7, random.integers(0, 4, size=n), random.integers(0, 4, size=m)
-    c, interp = [futad.compile(ROWS, backend=b).gradient(*args) for b in ("c", "interp")]
+    c, interp = [futad.compile(ROWS, backend=b).gradient(*args) for b in (backend, "interp")]
     for ours, theirs in zip(c, interp, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-12)
 
@@ -77,9 +79,10 @@ def test_a_system_is_not_solved_again() -> None:
 
 
 @pytest.mark.parametrize("n", [3, 10, 33])
-def test_gradients_beside_systems_are_those_of_the_interpreter(n: int) -> None:
+@pytest.mark.parametrize("backend", slow_but(["c"], ["c", "multicore"]))
+def test_gradients_beside_systems_are_those_of_the_interpreter(backend: str, n: int) -> None:
     args = 0.9, np.random.default_rng(n).uniform(-1, 1, size=n)
-    c, interp = [futad.compile(SOLVED, backend=b).gradient(*args) for b in ("c", "interp")]
+    c, interp = [futad.compile(SOLVED, backend=b).gradient(*args) for b in (backend, "interp")]
     for ours, theirs in zip(c, interp, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-12)
 
