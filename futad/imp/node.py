@@ -314,13 +314,14 @@ class Expr(Node):
     """Base of expressions; each has a `type`.  They are immutable: what is found out of one is kept with it
     (`walk.py`), and one in which `map_exprs` or `map_names` changes nothing is given back."""
 
-    __slots__ = ("parts_", "loads_", "refs_")
+    __slots__ = ("parts_", "loads_", "refs_", "cost_")
     type: Prim
 
     if TYPE_CHECKING:
         parts_: tuple[Expr, ...]
         loads_: tuple[Any, ...]
         refs_: frozenset[str]
+        cost_: int
 
 
 class Stmt(Node):

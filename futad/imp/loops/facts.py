@@ -87,7 +87,16 @@ class LoopFacts:
 
 def cost(body: Iterable[ir.Stmt]) -> int:
     """The scalar operations and loads of statements, those nested in them left out."""
-    return sum(OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for s in body for x in parts(s))
+    return sum([_cost(e) for s in body for e in s.exprs()])
+
+
+def _cost(e: Expr) -> int:
+    try:
+        return e.cost_
+    except AttributeError:
+        every = parts(e)
+        e.cost_ = sum([OPS[x.op].cost if isinstance(x, ir.Scalar) else isinstance(x, ir.Load) for x in every])
+        return e.cost_
 
 
 def bisects(body: list[ir.Stmt]) -> bool:

@@ -33,6 +33,8 @@ BEFORE = Transformation(
 def gathered(loop: ir.For) -> dict[Stmt, Load]:
     """The declarations that read single elements of 32 bits, of memory that the loop does not write, at places that it
     computes by what it has not changed before."""
+    if not any(isinstance(s, ir.Decl) and isinstance(s.init, Load) and s.type.bits == 32 for s in loop.body):
+        return {}
     facts = LoopFacts(loop.var, loop.body)
     stored = {p for s in statements(loop.body) for p in s.writes()}
     before: set[str] = set()  # what has changed, scalars and memory

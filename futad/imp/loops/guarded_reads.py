@@ -187,10 +187,11 @@ def staged_reads(
     cannot gather, one by one, and puts what they read into buffers; None if there are none, or finding their places is
     not much less work than what lanes compute.  Places of gathered elements are found before, in lanes.  `then` is what
     else is done to the loop; `asked`: whether it pays or not."""
-    facts = LoopFacts(loop.var, loop.body)
     narrow = gathered(loop)
-    apart = {s for s in loop.body for e in parts(s) if isinstance(e, Guarded) and not masked_in_vectors(facts, e)}
-    apart |= narrow.keys()
+    apart = set(narrow)
+    if guarded := [(s, e) for s in loop.body for e in parts(s) if isinstance(e, Guarded)]:
+        facts = LoopFacts(loop.var, loop.body)
+        apart |= {s for s, e in guarded if not masked_in_vectors(facts, e)}
     if not apart:
         return refused("its branches read no elements, or such that lie side by side")
     if not all(isinstance(s, ir.Decl) for s in apart) or any(isinstance(s, ir.Check) for s in loop.body):

@@ -52,10 +52,10 @@ def _placed(body: list[ir.Stmt], at: dict[str, tuple[str, Expr]]) -> list[ir.Stm
         return e
 
     def there(e: Expr) -> Expr:
-        return rewritten(e, load)
+        return rewritten(e, load) if any(x.pointer in at for x in loads_in(e)) else e
 
     def go(s: ir.Stmt) -> ir.Stmt:
-        s = s.map_exprs(there).map_bodies(lambda inside: _placed(inside, at))
+        s = (s.map_exprs(there) if at else s).map_bodies(lambda inside: _placed(inside, at))
         if isinstance(s, ir.Store) and s.pointer in at:
             base, offset = at[s.pointer]
             return replace(s, pointer=base, index=ir.add(offset, s.index))
@@ -89,6 +89,8 @@ def _straight(body: list[ir.Stmt], folds: Set[str], inside: Inside) -> list[ir.S
 def _settled(body: list[ir.Stmt]) -> list[ir.Stmt]:
     """The statements with what is declared without a value and set once, by a branch that is none any more, declared
     where it is set."""
+    if not any(isinstance(s, ir.Assign) for s in body):
+        return body
     sets = Counter(n for s in statements(body) for n in s.assigns())
     here = {s.name for s in body if isinstance(s, ir.Assign) and sets[s.name] == 1}
     late = {s.name: s.type for s in body if isinstance(s, ir.Decl) and s.init is None and s.name in here}
@@ -132,6 +134,8 @@ def _both(cond: Expr, then: list[ir.Stmt], orelse: list[ir.Stmt], inside: Inside
 def additions(body: list[ir.Stmt], folds: Set[str]) -> list[ir.Stmt]:
     """`x = p[i]; t = x + e; p[i] = t`, where nothing else mentions x and t, as the addition to memory that it is, for
     pointers p to such arrays; in branches, too."""
+    if not any(isinstance(s, ir.Store) and s.pointer in folds for s in statements(body)):
+        return body
     uses = Counter(name for s in statements(body) for name in s.uses())
     made: dict[str, tuple[int, Expr]] = {}  # by variable: where it is declared, and as what
     written: dict[str, int] = {}  # by pointer or variable: where last

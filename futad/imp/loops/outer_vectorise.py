@@ -14,8 +14,9 @@ loop around, elements lie side by side.
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
+from functools import cache
 
 from futad.fires import refused
 from futad.imp import ir
@@ -53,7 +54,7 @@ def outer_vectorised(
     `asked`: whether it pays or not; `sizes`: what is known of arrays."""
     if loop.step != 1 or not any(isinstance(s, ir.For) for s in body):
         return refused("there is no loop inside")
-    body = if_converted(body, folds, places_in(loop, body, sizes).inside)
+    body = if_converted(body, folds, is_inside(loop, body, sizes))
     shape = Shape(loop.var, folds, {loop.var}, places_in(loop, body, sizes))
     if not shape.takes(body, inner=False):
         return refused("iterations differ in more than scalars and places in memory")
@@ -68,12 +69,23 @@ def outer_vectorised(
 
 def places_in(loop: ir.For, body: list[ir.Stmt], sizes: Sizes) -> Places:
     """What is known of places in the body, which is the loop's; of integers that it declares, too."""
-    every = list(statements(body))
-    made = frozenset(n for s in every for n in s.defines())
-    places = Places(sizes, loop.var, made, frozenset(n for s in every for n in s.assigns()))
-    inits = {s.name: s.init for s in every if isinstance(s, ir.Decl) and not s.mutable and s.init is not None}
+    made: set[str] = set()
+    changed: set[str] = set()
+    inits: dict[str, Expr] = {}
+    for s in statements(body):
+        made.update(s.defines())
+        changed.update(s.assigns())
+        if isinstance(s, ir.Decl) and not s.mutable and s.init is not None and not s.type.is_float:
+            inits[s.name] = s.init
+    places = Places(sizes, loop.var, frozenset(made), frozenset(changed))
     places.inits.update((n, e) for n, e in inits.items() if not has_load(e))
     return places
+
+
+def is_inside(loop: ir.For, body: list[ir.Stmt], sizes: Sizes) -> Callable[[ir.Load], bool]:
+    """Whether what the body reads is there, whatever an iteration does; what that takes is found once it is asked."""
+    places = cache(lambda: places_in(loop, body, sizes))
+    return lambda x: places().inside(x)
 
 
 def _reduces_columns(loop: ir.For, body: list[ir.Stmt]) -> bool:

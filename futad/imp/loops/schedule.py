@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from futad.core.types import I64
 from futad.errors import UsageError
@@ -25,7 +24,7 @@ from futad.imp.loops.distribute import distributed
 from futad.imp.loops.guarded_reads import staged_reads, with_guarded_reads
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
-from futad.imp.loops.outer_vectorise import outer_vectorised, places_in
+from futad.imp.loops.outer_vectorise import is_inside, outer_vectorised
 from futad.imp.loops.places import NO_SIZES, Sizes
 from futad.imp.loops.rows_in_groups import in_groups
 from futad.imp.loops.short_loops import short_inside
@@ -234,18 +233,12 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     ]
 
 
-def _there(loop: ir.For, sizes: Sizes) -> Callable[[ir.Load], bool]:
-    """Whether what is read is there, whatever an iteration does; what that takes is found once it is asked."""
-    places = cache(lambda: places_in(loop, loop.body, sizes))
-    return lambda x: places().inside(x)
-
-
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
     def masked(loop: ir.For) -> ir.For | None:
         if m.nest is not None and not m.nest.allows("guarded-reads"):
             return None
         with asking():
-            line = with_guarded_reads(loop, m.name, _there(loop, m.sizes), True)
+            line = with_guarded_reads(loop, m.name, is_inside(loop, loop.body, m.sizes), True)
             if line is None or not annotate(line, m.target.reassociates) or line.partials:
                 return None
         every = [e for s in line.body for e in parts(s)]
@@ -269,7 +262,8 @@ def _checks_first(m: MapLoop, then: Then) -> list[Stmt] | None:
 
 
 def _guarded(m: MapLoop, then: Then) -> list[Stmt] | None:
-    loop = with_guarded_reads(m.loop, m.name, _there(m.loop, m.sizes), m.asked("guarded-reads") is not None)
+    inside = is_inside(m.loop, m.loop.body, m.sizes)
+    loop = with_guarded_reads(m.loop, m.name, inside, m.asked("guarded-reads") is not None)
     if loop is None:
         return None
     done = then(loop)
