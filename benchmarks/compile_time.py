@@ -34,7 +34,8 @@ SHOWN = 8  # programs
 
 def worker(without: Sequence[str]) -> None:
     """For each line, a file, print the processor time of compiling it; before the first time, which of the passes
-    change it.  null: it is refused."""
+    change it.  null: it is refused.  All of it runs in one thread with a large stack, as in `backend/backends.py`,
+    which takes its time, too."""
     from futad import pipeline
     from futad.backend.c import CBackend
     from futad.errors import Error
@@ -58,6 +59,10 @@ def worker(without: Sequence[str]) -> None:
         compile_program(load_program(file), **kind, trace=trace)
         return [r.name for r in trace.records if r.name in without and r.changed]
 
+    with contextlib.suppress(ImportError):  # of checkouts from before there were such threads
+        from futad.deep import deep
+
+        once = deep(once)
     every = list(pipeline.PASSES)
     for line in sys.stdin:
         file, first = json.loads(line)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from futad import forks
 from futad.core.ir import Program
 from futad.core.measures import Measured
+from futad.deep import deep
 from futad.errors import BackendError, UsageError, warn
 from futad.target import Target, target_of
 
@@ -139,6 +140,22 @@ def gpu_answers() -> bool:
         return False
 
 
+@deep  # once for all: a thread of its own begins with cold caches
+def _emitted(compiled: Callable[[Target], Program], target: Target, soon: bool) -> CBackend | Program:
+    """A program as C text; with `soon`, the program itself where a quick build of it comes first."""
+    from futad.backend.c import CBackend
+
+    program = compiled(target)
+    if soon:
+        from futad.backend import quick
+
+        if quick.wanted(target) and not quick.differs(program):
+            return program
+    made = CBackend(program, target)
+    _ = made.source
+    return made
+
+
 def _make(
     compiled: Callable[[Target], Program],
     backend: str,
@@ -150,20 +167,17 @@ def _make(
         from futad.rewrite.choices import Choices
 
         target = replace(target, choices=Choices(nests))
-    program = compiled(target)
     if backend == "interp":
-        return Interpreted(program)
+        return Interpreted(compiled(target))
     if backend in DEVICES:
         from futad.backend.cuda import device_backend
 
-        return device_backend(program, target)
-    from futad.backend.c import CBackend
+        return device_backend(compiled(target), target)
+    made = _emitted(compiled, target, soon is not None and backend == "multicore")
+    if isinstance(made, Program):
+        from futad.backend.quick import QuickThenFull
 
-    if soon is not None and backend == "multicore":
-        from futad.backend import quick
-
-        if quick.wanted(target) and not quick.differs(program):
-            return quick.QuickThenFull(program, target, soon)
-    made = CBackend(program, target)
+        assert soon is not None
+        return QuickThenFull(made, target, soon)
     _ = made.compiled  # now, so that a missing compiler shows while there is still a choice
     return made
