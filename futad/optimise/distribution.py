@@ -91,11 +91,12 @@ def split(e: ir.Map, at: int, need: list[Var]) -> Split | None:
     return Split(out, arrays, vectors, [t for i, t in enumerate(lam.stms) if i != at and i not in part])
 
 
-def by_accumulator(s: Stm) -> list[Stm]:
-    """A map that threads accumulators as one map an accumulator, after one for everything else.
+def by_accumulator(s: Stm, by_update: bool = False) -> list[Stm]:
+    """A map that threads accumulators as one map an accumulator, or `by_update` one for each statement that updates
+    one, after one for everything else.
 
     What an accumulator's map needs of the rest it gets as an array, but for the product that an update adds
-    and for integer arithmetic, which it does again.
+    and for integer arithmetic, which it does again.  Additions may be made in any order (`core/types.py`, `AccType`).
     """
     e = s.exp
     assert type(e) is ir.Map
@@ -104,18 +105,21 @@ def by_accumulator(s: Stm) -> list[Stm]:
     if not params:
         return [s]
     bound = binders(lam)
-    chains: list[set[int]] = []
+    chains: list[list[int]] = []
     for p, r in zip(params, lam.result, strict=False):
         chain = _chain(lam.stms, p, r)
         if chain is None:
             return [s]
         chains.append(chain)
-    updating = set().union(*chains)
+    updating = {i for chain in chains for i in chain}
+    # The statements of each map, in their order: of an accumulator, those that update it.
+    split_up = [[[i] for i in chain] if by_update and chain else [chain] for chain in chains]
+    maps = [(k, part) for k, parts in enumerate(split_up) for part in parts]
     shared: dict[Var, None] = {}
     wanted: list[list[int]] = []
-    for chain in chains:
-        keep = set(chain)
-        for i in chain:
+    for _, part in maps:
+        keep = set(part)
+        for i in part:
             x = lam.stms[i].exp
             if type(x) is ir.UpdateAcc and type(x.value) is Var and x.value in bound:
                 if not isinstance(x.value.type, Prim):
@@ -123,22 +127,27 @@ def by_accumulator(s: Stm) -> list[Stm]:
                 keep.add(bound[x.value])
         keep |= _slice(lam.stms, keep, stop=_not_integer)
         for i in sorted(keep):
-            shared.update((v, None) for v in ir.stm_free(lam.stms[i]) if v in bound and bound[v] not in keep)
+            free = ir.stm_free(lam.stms[i])
+            shared.update((v, None) for v in free if v in bound and bound[v] not in keep | updating)
         wanted.append(sorted(keep))
     if not SHARED_REGULAR(all(_escapes(v, bound, lam) for v in shared)):
         return [s]
     plain = [(v, r) for v, r in zip(s.pat, lam.result, strict=True) if not isinstance(v.type, AccType)]
-    if len(params) == 1 and not plain and not shared:
+    if len(maps) == 1 and not plain and not shared:
         return [s]
     out: list[Stm] = []
     extra = [Var(v.name, array_of(v.type, e.width)) for v in shared]
     rest = [t for i, t in enumerate(lam.stms) if i not in updating]
     if plain or shared or effects(rest):
         out.append(_submap(e, rest, [v for v, _ in plain] + extra, [r for _, r in plain] + list(shared)))
-    for k, (p, r) in enumerate(zip(params, lam.result, strict=False)):
-        arrays = [*zip(e.arrays, lam.params, strict=True), *zip(extra, shared, strict=True)]
-        arrays = [(a, q) for a, q in arrays if not isinstance(q.type, AccType) or q is p]
-        out.append(map_over(e.width, arrays, [lam.stms[i] for i in wanted[k]], [s.pat[k]], [r], rename=True))
+    inputs = list(zip(e.arrays, lam.params, strict=True))
+    accs = [(a, p) for a, p in inputs if isinstance(p.type, AccType)]  # as far as they are updated
+    others = [(a, p) for a, p in inputs if not isinstance(p.type, AccType)] + list(zip(extra, shared, strict=True))
+    for (k, part), stms in zip(maps, wanted, strict=True):
+        last = lam.stms[part[-1]].pat[0] if part else params[k]
+        done = s.pat[k] if last is lam.result[k] else Var(last.name, last.type)
+        out.append(map_over(e.width, [accs[k], *others], [lam.stms[i] for i in stms], [done], [last], rename=True))
+        accs[k] = done, last
     return out
 
 
@@ -165,15 +174,15 @@ def threads(s: Stm) -> bool:
     return any(isinstance(v.type, AccType) for v in s.pat)
 
 
-def _chain(stms: tuple[Stm, ...], acc: Var, result: Atom) -> set[int] | None:
+def _chain(stms: tuple[Stm, ...], acc: Var, result: Atom) -> list[int] | None:
     """The statements that update one accumulator from the parameter to the result, each updating no other."""
-    out: set[int] = set()
+    out: list[int] = []
     now: Atom = acc
     for i, s in enumerate(stms):
         if now in ir.stm_free(s):
             if len(s.pat) != 1 or not isinstance(s.pat[0].type, AccType):
                 return None
-            out.add(i)
+            out.append(i)
             now = s.pat[0]
     return out if now is result else None
 

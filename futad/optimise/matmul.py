@@ -173,7 +173,7 @@ class Products:
         lam = _propagate([t for inner in e.lam.stms for t in self.normal(inner)], e.lam)
         if type(e) is ir.Map:
             before, e = invariant_views(ir.Map(e.width, e.arrays, lam))
-            return [*before, *by_accumulator(Stm(s.pat, e, s.attrs))]
+            return [*before, *by_accumulator(Stm(s.pat, e, s.attrs), self.reorders)]
         assert type(e) is ir.WithAcc
         before, rest = emptied(s, e, lam)
         return [*before, rest]
