@@ -71,6 +71,8 @@ class Products:
         self.computed = computed
         self.reorders = False  # whether updates are put in the order of their places
         self.made = 0
+        self.vectors = 0  # products of matrices and vectors, and outer products, that stay as they are
+        self.factored = 0  # statements with factors as arrays of their own
         self.iotas: set[Var] = set()  # arrays 0, 1, ..., n-1
         self.zeros: set[Var] = set()
 
@@ -91,19 +93,19 @@ class Products:
         changed = False
         self.note(lam.stms)
         for s in lam.stms:
-            made = self.made
+            made, vectors, factored = self.made, self.vectors, self.factored
             if type(s.exp) in (ir.Map, ir.WithAcc):
                 if not any(lam.has(*SUMS) for lam in s.exp.lambdas()):
                     out.append(s)
                     continue
                 new = self.products(s)
                 if self.computed:
-                    new = self.of_factors(s, made) or new
+                    new = self.of_factors(s, made, vectors) or new
             elif isinstance(s.exp, ir.Control):
                 new = [Stm(s.pat, s.exp.rebuild(lambda a: a, self.root), s.attrs)]
             else:
                 new = [s]
-            if self.made > made:
+            if self.made > made or self.factored > factored:
                 changed = True
                 out += new
                 if self.stats is not None:
@@ -118,21 +120,22 @@ class Products:
         self.note(normal)
         return [t for part in normal for t in self.statement(part)]
 
-    def of_factors(self, s: Stm, before: int) -> list[Stm] | None:
-        """The same with factors as arrays of their own, if there are more products then; `before`: how many there were
-        before the statement."""
-        plain, self.made, self.reorders = self.made, before, True
+    def of_factors(self, s: Stm, made: int, vectors: int) -> list[Stm] | None:
+        """The same with factors as arrays of their own, if there are more products then; `made` and `vectors`: how many
+        there were before the statement."""
+        plain = self.made, self.vectors
+        self.made, self.vectors, self.reorders = made, vectors, True
         stms = prepared(s, self.iotas)
-        if len(stms) == 1 and stms[0] is s and not out_of_order(s, self.iotas):
-            self.made, self.reorders = plain, False
-            return None
-        self.note(stms)
-        new = [t for part in stms for t in (self.products(part) if type(part.exp) in (ir.Map, ir.WithAcc) else [part])]
+        if len(stms) > 1 or stms[0] is not s or out_of_order(s, self.iotas):
+            self.note(stms)
+            new = [t for u in stms for t in (self.products(u) if type(u.exp) in (ir.Map, ir.WithAcc) else [u])]
+            self.reorders = False
+            if (self.made, self.vectors) > plain:
+                FACTORS.fired()
+                self.factored += 1
+                return new
         self.reorders = False
-        if self.made > plain:
-            FACTORS.fired()
-            return new
-        self.made = plain
+        self.made, self.vectors = plain
         return None
 
     def scope(self, lam: Lambda) -> Lambda:
@@ -196,6 +199,7 @@ class Products:
                 matrix = rows.get(row)
                 if type(matrix) is Var and VECTOR_OUTSIDE(z not in own):
                     y = matvec(b, matrix, z, d.total.name)
+                    self.vectors += 1
                     arrays.append((y, d.total))
                     gone.update(d.at)
                     break
@@ -207,6 +211,7 @@ class Products:
     def isolate_update(self, s: Stm) -> list[Stm] | None:
         """A nest that updates by a product, as a matvec and an update; an outer product as it is; else None."""
         if as_outer(s, self.iotas) is not None:
+            self.vectors += 1
             return [s]
         u = as_update(s)
         if self.reorders and u is not None and (stms := in_order(s, u, self.iotas)) is not None:
@@ -235,6 +240,7 @@ class Products:
             if len(place) > 1:
                 row = b.let(ir.Reshape(row, tuple([u.widths[i] for i in place])), "product")
             b.add(Stm(s.pat, ir.UpdateAcc(u.acc, prefix, row)))
+            self.vectors += 1
             return b.stms
         return None
 

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import futad
+from futad.core import ir
+from futad.core.text import program_text
 from futad.fires import counting
+from futad.pipeline import compile_program
+from futad.source import compile_text
+from futad.target import C
 
 GRAM = """
 def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
@@ -35,7 +40,22 @@ def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
   let both = map (\\k -> g (map (map (* k)) x) w) [1, 2]
   in map2 (map2 (+)) both[0] both[1]
 """
-PROGRAMS = {"gram": GRAM, "weighted": WEIGHTED, "centred": CENTRED, "one_hot": ONE_HOT, "batch": BATCH}
+BY_INDEX = """
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  let m = tabulate_2d d d (\\i j -> f64.sum (map (\\l -> x[l, i] * x[l, j]) (iota n)))
+  in map (map (\\v -> f64.sin v + f64.sum w)) m
+"""
+WALK = """
+def f [n][d] (x: [n][d]f64) (w: [n]f64): [d][d]f64 =
+  let p = tabulate_2d d d (\\i j -> if i < n then x[i, j] else f64.i64 (i - j) / 10)
+  let start = replicate d (f64.sum w / 10)
+  let r = loop r = start for _k < 3 do map (\\j -> f64.tanh (f64.sum (map (\\i -> p[i, j] * r[i]) (iota d)))) (iota d)
+  in map (\\a -> map (* a) r) r
+"""
+PROGRAMS = {
+    "gram": GRAM, "weighted": WEIGHTED, "centred": CENTRED, "one_hot": ONE_HOT, "batch": BATCH, "by_index": BY_INDEX,
+    "walk": WALK,
+}  # fmt: skip
 ENTRIES = """
 entry main [n][d] (x: [n][d]f64) (w: [n]f64) = f x w
 entry back [n][d] (x: [n][d]f64) (w: [n]f64) (s: [d][d]f64) = vjp (\\(x, w) -> f x w) (x, w) s
@@ -98,3 +118,30 @@ def test_places_that_an_iteration_reads_stay_in_it():
     args = xs, ys, rng.integers(0, 3, 5), rng.normal(size=(3, 3, 3))
     made, expected = (futad.compile(source, backend=b).main(*args) for b in ("c", "interp"))
     np.testing.assert_allclose(made, expected, rtol=1e-12)
+
+
+def final(source: str) -> str:
+    """The entry `main` after all passes of the target C."""
+    program = compile_program(compile_text(source, "t.fut"), target=C)
+    return program_text(ir.Program({"main": program.funs["main"]}))
+
+
+def test_several_updates_of_one_accumulator_are_products():
+    """A product of a matrix with itself adds to each of its elements twice."""
+    text = final("""
+    def f [n][d] (x: [n][d]f64): f64 =
+      f64.sum (flatten (tabulate_2d d d (\\i j -> f64.sin (f64.sum (map (\\l -> x[l, i] * x[l, j]) (iota n))))))
+    entry main [n][d] (x: [n][d]f64) = vjp f x 1
+    """)
+    assert text.count(" matmul(") == 3, text
+
+
+def test_vectors_by_matrices_that_are_read_by_columns():
+    """In a loop, too: an array is gone through by rows, and the iterations' folds are not computed again."""
+    text = final("""
+    def f [n] (p: [n][n]f64) (v: [n]f64): f64 =
+      f64.sum (loop r = v for _k < 3 do map (\\j -> f64.tanh (f64.sum (map (\\i -> p[i, j] * r[i]) (iota n)))) (iota n))
+    entry main [n] (p: [n][n]f64) (v: [n]f64) = vjp (\\(p, v) -> f p v) (p, v) 1
+    """)
+    assert "updateacc" not in text, text
+    assert text.count("tanh") == 1, text

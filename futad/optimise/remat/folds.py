@@ -105,13 +105,14 @@ def _cost(pair: Sweeps, policy: Policy, wanted: _Fold, needed: Set[Atom]) -> int
     """What it takes to compute a value in the return sweep, beside what is needed there anyway, 0 if no fold; of a
     map's scalars the dearest: their loops over a row go if all of them do."""
     costs = Costs(needed)
-    costs.note_all(pair.r.body.stms[: wanted.at + 1])
+    costs.note_all(pair.r.body.stms[: wanted.at])
+    statement = pair.r.body.stms[wanted.at]
     if wanted.width is None:
+        costs.note(statement)
         return costs.of[wanted.var] if wanted.var in costs.folded else 0
-    (lam,) = [x for x in _maps(pair.r.body.stms[wanted.at]) if any(wanted.var in s.pat for s in x.stms)]
-    costs = Costs(set())
-    costs.note_all(lam.stms)
-    return max([costs.of[v] for v in _folds(policy, lam) if v in costs.folded], default=0)
+    (e,) = [x for x in _maps(statement) if any(wanted.var in s.pat for s in x.lam.stms)]
+    inside = Costs(set(), costs.of, costs.folded).inner(e.lam, e.arrays)
+    return max([inside.of[v] for v in _folds(policy, e.lam) if v in inside.folded], default=0)
 
 
 def _matches(pair: Sweeps, made: _Fold, wanted: _Fold) -> bool:
@@ -176,11 +177,11 @@ def _folds(policy: Policy, lam: Lambda) -> list[Var]:
     return [pat[0] for pat in found if len(pat) == 1 and type(pat[0].type) is Prim]
 
 
-def _maps(s: Stm) -> list[Lambda]:
+def _maps(s: Stm) -> list[ir.Map]:
     """The maps of a statement, which may be inside the scope of accumulators."""
     if type(s.exp) is ir.WithAcc:
-        return [lam for t in s.exp.lam.stms for lam in _maps(t)]
-    return [s.exp.lam] if type(s.exp) is ir.Map else []
+        return [e for t in s.exp.lam.stms for e in _maps(t)]
+    return [s.exp] if type(s.exp) is ir.Map else []
 
 
 def _needed(lam: Lambda, taken: Container[Var]) -> set[Atom]:
@@ -188,9 +189,12 @@ def _needed(lam: Lambda, taken: Container[Var]) -> set[Atom]:
     live: set[Atom] = set(lam.result)
     for s in reversed(lam.stms):
         if not live.isdisjoint(s.pat) and s.pat[0] not in taken:
-            live.update(s.exp.operands())
-            for inner in s.exp.lambdas():
-                live |= _needed(inner, taken)
+            inside = {a for inner in s.exp.lambdas() for a in _needed(inner, taken)}
+            unread: set[Atom] = set()
+            if type(s.exp) is ir.Map:
+                pairs = list(zip(s.exp.arrays, s.exp.lam.params, strict=True))
+                unread = {a for a, _ in pairs} - {a for a, p in pairs if p in inside}
+            live |= inside | {a for a in s.exp.operands() if a not in unread}
     return live
 
 
