@@ -107,7 +107,8 @@ class Context:
     result (see `dependence.py`), and that result.  `rooms`: for a loop that stripmining made (by its first result)
     how many elements it saves of each variable of changing size, one number an iteration of the loop around it.
     `not_undone`: why variables of a loop (by its first result) are not run backwards, by name.
-    `slices`: arrays that are views of others, with the index.
+    `slices`: arrays that are views of others, with the index.  `stretches`, for few threads: arrays that are a part of
+    another one without gaps along its outer dimension, and which.
     `leaves`: of loops whose iterations are blocks of another's (by their first result), these blocks.
     `places`: what makes arrays of i64, which may be where iterations read and write others.
     """
@@ -121,6 +122,7 @@ class Context:
     not_undone: dict[Var, dict[str, str]] = field(default_factory=dict)
     leaves: dict[Var, Leaf] = field(default_factory=dict)
     slices: dict[Var, tuple[Var, ir.Index]] = field(default_factory=dict)
+    stretches: dict[Var, tuple[Var, Range]] = field(default_factory=dict)
     places: dict[Var, ir.Stm] = field(default_factory=dict)
 
 
@@ -195,6 +197,9 @@ class Scope:
                 self.ctx.mapped.update(stm.pat)
             elif self.ctx.how.keeps and isinstance(stm.exp, ir.At | ir.Alias | ir.Reshape):
                 self._slice(stm.pat[0], stm.exp)
+            match stm.exp:
+                case ir.At(Var() as a, (Range(_, _, Const(value=1)) as part,)) if self.ctx.how.sequential:
+                    self.ctx.stretches[stm.pat[0]] = a, part
             if isinstance(stm.exp, ir.Map | ir.Iota):
                 self.ctx.places.update((v, stm) for v in stm.pat if elem_of(v.type) is I64)
             emitted = strip_stm(stm, self.stripped)

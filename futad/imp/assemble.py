@@ -6,7 +6,8 @@ Memory for the whole is had before the first piece, whose place is then what tha
 the rows of array literals, and through reshapes.
 
 Pieces that lie elsewhere already, and zeros around an array, are not copied together if only maps read the result: the
-maps then run over each piece by itself (`Joined`).
+maps then run over each piece by itself (`Joined`).  Pieces of one array whose elements are rows (an array that is
+turned along its outer axis) are not copied either: a map finds for each iteration where its row lies.
 """
 
 from __future__ import annotations
@@ -182,23 +183,31 @@ IN_PIECES = Transformation(
     "an array in pieces that only maps read is not put together",
     worth="pieces are not copied: an ODE of n elements copies 4 n less in each step",
 )
+ROWS = Legality(
+    "rows-in-pieces",
+    "pieces of one array that only maps read, row by row, are not put together",
+    worth="100 steps of a reaction on a periodic grid of 64 by 64: 0.59 to 0.30 ms",
+)
+ONE_MEMORY = ROWS.condition("one memory", "rows of one array are read in the memory of another one")
+SAME_ROWS = ROWS.condition("rows alike", "the elements of a row are read where those of another one lie")
 JOINED_USES = 4  # maps that read an array which is not put together
 JOINED_SIZE = 40  # statements of such a map
 
 
-def only_maps_read(sc: Scope, v: Var) -> bool:
-    """Whether small maps in this scope use the array (or a copy), element by element, and nothing else does."""
+def only_maps_read(sc: Scope, v: Var, rows: bool = False) -> bool:
+    """Whether maps in this scope use the array (or a copy), element by element, and nothing else does: small ones,
+    which will be there several times, unless the elements are `rows`."""
     uses = 0
     for stm in sc.lam.stms[sc.index + 1 :]:
         if v not in core.stm_free(stm):
             continue
         e = stm.exp
-        if isinstance(e, core.Copy) and only_maps_read(sc, stm.pat[0]):
+        if isinstance(e, core.Copy) and only_maps_read(sc, stm.pat[0], rows):
             uses += 1
             continue
-        if not isinstance(e, core.Map) or v in e.lam.free() or e.width is v or len(e.lam.stms) > JOINED_SIZE:
+        if not isinstance(e, core.Map) or v in e.lam.free() or e.width is v:
             return False
-        if any(s.exp.lambdas() for s in e.lam.stms):
+        if not rows and (len(e.lam.stms) > JOINED_SIZE or any(s.exp.lambdas() for s in e.lam.stms)):
             return False
         uses += 1
     return 0 < uses <= JOINED_USES and v not in sc.lam.result
@@ -209,12 +218,23 @@ def joined(lo: Lowerer, v: Var, pieces: list[tuple[Expr, View]], size: Expr) -> 
     sc = lo.scopes[-1]
     if not lo.target.builds_in_place or len(pieces) > 3 or v in sc.destinations or v in sc.whole or v in lo.consumed:
         return None
-    if any(x.rank != 1 for _, x in pieces) or not only_maps_read(sc, v):
+    views = tuple([x for _, x in pieces])
+    rows = views[0].rank > 1
+    if rows and not _lie_alike(views) or not only_maps_read(sc, v, rows):
         return None
-    IN_PIECES.fired()
+    (ROWS if rows else IN_PIECES).fired()
     starts = tuple([lo.let(at, "at") for at, _ in pieces])
-    base = Joined(pieces[0][1].elem, starts, tuple([x for _, x in pieces]))
-    return View(base, ir.ZERO, (ir.ONE,), (size,), injective=False)
+    base = Joined(views[0].elem, starts, views)
+    return View(base, ir.ZERO, (ir.ONE, *views[0].strides[1:]), (size, *views[0].shape[1:]), injective=False)
+
+
+def _lie_alike(pieces: Sequence[View]) -> bool:
+    """Whether the rows of all pieces are found in one memory by their place alone, their elements side by side."""
+    if not all(isinstance(x.base, Mem) and x.strides[-1] == ir.ONE for x in pieces):
+        return False
+    first = pieces[0]
+    alike = SAME_ROWS(all(x.strides[1:] == first.strides[1:] for x in pieces))
+    return alike and ONE_MEMORY(all(x.memory.pointer == first.memory.pointer for x in pieces))
 
 
 def padded(lo: Lowerer, e: core.Update, v: Var, src: View) -> View | None:

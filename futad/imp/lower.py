@@ -491,7 +491,7 @@ class Lowerer(Unchecked):
         if dst.same_place(src):
             return
         assert isinstance(dst.base, Mem)
-        if isinstance(src.base, Joined) and src.offset == ir.ZERO and src.strides == (ir.ONE,):
+        if isinstance(src.base, Joined) and src.offset == ir.ZERO and src.strides[0] == ir.ONE:
             for at, part in zip(src.base.starts, src.base.views, strict=True):
                 self.copy(View(dst.base, dst.place((at,)), dst.strides, part.shape, dst.dense), part)
             return

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from futad.core.types import I64, Var
 from futad.imp import ir
 from futad.imp.ir import Expr, Num, Ref
-from futad.imp.views import Mem, View
+from futad.imp.views import Joined, Mem, View
 from futad.rewrite.ranges import Mono, Poly, Ranges, constant, plus, times
 
 if TYPE_CHECKING:
@@ -55,6 +55,9 @@ class Regions:
         array that both are parts of, say."""
         if not a.roots & b.roots:
             return True
+        for x, y in ((a, b), (b, a)):
+            if isinstance(x.base, Joined):
+                return all(self.disjoint(part, y, strides) for part in x.base.views)
         if not (isinstance(a.base, Mem) and isinstance(b.base, Mem)) or a.base.pointer != b.base.pointer:
             return False
         first, second = self.region(a), self.region(b)

@@ -178,7 +178,7 @@ class SoacLoop:
         """The inputs, with the parts of the width on which they are one array each."""
         lo = self.lo
         parts: list[tuple[Sequence[Value], Expr, Expr | None]] = [(inputs, start, bound)]
-        bases = {v.base: None for v in inputs if isinstance(v, View) and isinstance(v.base, Joined)}
+        bases = {v.base: None for v in inputs if isinstance(v, View) and isinstance(v.base, Joined) and v.rank == 1}
         while bases:
             starts = next(iter(bases)).starts
             alike = [b for b in bases if b.starts == starts]

@@ -64,7 +64,8 @@ class Fill:
 
 @dataclass(slots=True, eq=False)
 class Joined:
-    """Arrays of scalars one after another, where they lie: `views`, the k-th from position `starts[k]` on."""
+    """Arrays one after another, where they lie: `views`, the k-th from position `starts[k]` on.  Those of rows are all
+    in one memory, and lie there alike."""
 
     elem: Prim
     starts: tuple[Expr, ...]
@@ -77,6 +78,16 @@ class Joined:
             here = v.load((sub(at, start),))
             out = ir.Scalar("select", (compare("<", at, start), out, here), self.elem, self.elem)
         return out
+
+    def row(self, at: Expr) -> View:
+        """The row at a position."""
+        first = self.views[0]
+        place = first.place((at,))
+        for start, v in zip(self.starts[1:], self.views[1:], strict=True):
+            here = v.place((sub(at, start),))
+            place = ir.Scalar("select", (compare("<", at, start), place, here), I64, I64)
+        dense = all(v.dense for v in self.views)
+        return View(first.base, place, first.strides[1:], first.shape[1:], dense, injective=False)
 
 
 @dataclass(slots=True, eq=False)
@@ -138,8 +149,10 @@ class View:
 
     def load(self, index: Sequence[Expr]) -> Expr:
         """The element at a full index."""
-        at = self.place(index)
         base = self.base
+        if isinstance(base, Joined) and self.rank > 1:
+            return base.row(index[0]).load(index[1:])
+        at = self.place(index)
         if isinstance(base, Mem):
             return ir.Load(base.pointer, at, base.elem, base.origin)
         if isinstance(base, Fill):
@@ -152,6 +165,8 @@ class View:
     def row(self, index: Sequence[Expr]) -> View:
         """The view left after fixing leading dimensions."""
         k = len(index)
+        if isinstance(self.base, Joined) and self.rank > 1 and k:
+            return self.base.row(index[0]).row(index[1:])
         return View(self.base, self.place(index), self.strides[k:], self.shape[k:], self.dense, self.injective)
 
     def same_place(self, other: View) -> bool:

@@ -33,6 +33,8 @@ PROGRAMS = {
     "branches-written-out": """[n] (xs: [n][3]f64): [n][3]f64 = map (\\r ->
       if r[0] > 1 then map (\\x -> f64.exp x + f64.sin x + f64.cos x) r else [0, 0, 0]) xs""",
     "short-inner-loops": "[n][m] (a: [n][m]f64): [n]f64 = map (\\r -> f64.exp (f64.tanh (f64.sum r))) a",
+    "rows-chosen": """[n][m] (a: [n][m]f64): [n][m]f64 =
+      tabulate_2d n m (\\i j -> a[i, j] + if i == 0 then a[i, j] else a[i - 1, j])""",
     "index-set-splitting": "[n] (xs: [n]f64): [n]f64 = tabulate n (\\i -> xs[if i + 1 < n then i + 1 else i + 1 - n])",
     "guarded-reads": f"""[n] (xs: [n]f64): [n]f64 = tabulate n (\\i ->
       let x = if xs[i] > 1 && i > 0 then xs[i - 1] else xs[i] in {' + '.join(f'f64.{c} x' for c in CALLS)})""",

@@ -90,3 +90,17 @@ def test_additions_out_of_range_are_left_out(backend: str) -> None:
         for k in (0, 3, -3, n - 1, -n, 2**62, -(2**62)):
             np.testing.assert_array_equal(made.outside(x, k), expected.outside(x, k))
     np.testing.assert_array_equal(made.few(x[:8]), expected.few(x[:8]))
+
+
+def test_values_too_large_to_compare() -> None:
+    """Sums of the iteration and numbers that wrap around, or are not far from it."""
+    text = """
+    entry main [n] (x: [n]i64) (k: i64): [n]i64 =
+      map2 (\\a i -> a + x[(i + k) % n] * 3 + (if i + k < n then x[(i - k) % n] else 7) + i64.min (i + 2 * k) 5)
+           x (iota n)
+    """
+    made, expected = (futad.compile(text, backend=b) for b in ("c", "interp"))
+    x = np.arange(200) ** 2
+    large = (1 << 49, (1 << 50) - 1, 1 << 50, 1 << 61, (1 << 63) - 100, (1 << 63) - 1, -(1 << 62), -(1 << 63))
+    for k in (0, 1, 199, *large):
+        np.testing.assert_array_equal(made.main(x, k), expected.main(x, k), err_msg=str(k))

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 
@@ -26,7 +24,7 @@ def fun(stms: str, result: str, ret: str) -> str:
 
 
 def kept(p: ir.Program) -> ir.Program:
-    return ir.map_bodies(p, partial(kept_in_place, joins=True))
+    return ir.map_bodies(p, kept_in_place)
 
 
 def same(text: str, scratch: int) -> None:

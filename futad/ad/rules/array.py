@@ -21,10 +21,19 @@ from futad.core.types import (
     shape_of,
     zero,
 )
+from futad.legality import Legality
 
 if TYPE_CHECKING:
     from futad.ad.forward import Tangents
     from futad.ad.reverse import Scope
+
+TURNS = Legality(
+    "turned-back",
+    "the adjoint of an array that is turned along its axis is turned back, in one piece",
+    worth="the gradient of 100 steps of a reaction on a periodic grid of 64 by 64: 1.34 to 1.16 ms",
+)
+ADJACENT = TURNS.condition("parts adjacent", "an element between the parts, or in both, has another one's adjoint")
+WHOLE = TURNS.condition("all of the array", "elements in neither part have no adjoint")
 
 
 # --- forward mode ---------------------------------------------------------------------------------------
@@ -128,6 +137,9 @@ def _literal(s: Scope, e: ir.ArrayLit, seed: Atom) -> None:
 
 
 def _concat(s: Scope, e: ir.Concat, seed: Atom) -> None:
+    if (turned := _turned(s, e)) is not None:
+        _turn_back(s, e, seed, *turned)
+        return
     offset: Atom = ZERO
     last = len(e.arrays) - 1
     for i, a in enumerate(e.arrays):
@@ -136,6 +148,28 @@ def _concat(s: Scope, e: ir.Concat, seed: Atom) -> None:
             s.add(a, s.coerce(s.b.at(seed, Range(offset, n, ONE)), a.type))
         if i < last:
             offset = n if offset is ZERO else s.b.op("add", offset, n, hint="offset")
+
+
+def _turned(s: Scope, e: ir.Concat) -> tuple[Var, int] | None:
+    """The array of which this is the two parts, and which of them is its first."""
+    match [s.ctx.stretches.get(a) for a in e.arrays if isinstance(a, Var)]:
+        case [(x, i), (y, j)] if len(e.arrays) == 2 and x is y and s.is_active(x) and not s.in_acc(x):
+            pass
+        case _:
+            return None
+    first, then = (i, j) if i.start == ZERO else (j, i)
+    if first.start != ZERO or not ADJACENT(then.start == first.count) or not WHOLE(shape_of(x.type)[0] == e.size):
+        return None
+    return x, 0 if first is i else 1
+
+
+def _turn_back(s: Scope, e: ir.Concat, seed: Atom, x: Var, first: int) -> None:
+    TURNS.fired()
+    n, m = [shape_of(a.type)[0] for a in e.arrays]
+    parts = [s.b.at(seed, Range(ZERO, n, ONE)), s.b.at(seed, Range(n, m, ONE))]
+    if first:
+        parts.reverse()
+    s.add(x, s.coerce(s.b.let(ir.Concat(tuple(parts), e.size), f"{x.name}_bar"), x.type))
 
 
 def _reshape(s: Scope, e: ir.Reshape, seed: Atom) -> None:

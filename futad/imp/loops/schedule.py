@@ -19,8 +19,10 @@ from futad.errors import UsageError
 from futad.fires import asking, by_number, fired, refused
 from futad.imp import ir
 from futad.imp.ir import Expr, Stmt
+from futad.imp.loops.chosen_rows import rows_chosen
 from futad.imp.loops.coalesce import coalesced
 from futad.imp.loops.distribute import distributed
+from futad.imp.loops.facts import LoopFacts
 from futad.imp.loops.guarded_reads import staged_reads, with_guarded_reads
 from futad.imp.loops.loop_fission import fissioned
 from futad.imp.loops.masked_lanes import masked
@@ -233,6 +235,11 @@ def _short_loops(m: MapLoop, then: Then) -> list[Stmt] | None:
     ]
 
 
+def _chosen_rows(m: MapLoop, then: Then) -> list[Stmt] | None:
+    loop = rows_chosen(m.loop)
+    return then(loop) if loop is not None else None
+
+
 def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
     def masked(loop: ir.For) -> ir.For | None:
         if m.nest is not None and not m.nest.allows("guarded-reads"):
@@ -242,8 +249,8 @@ def _split(m: MapLoop, then: Then) -> list[Stmt] | None:
             if line is None or not annotate(line, m.target.reassociates) or line.partials:
                 return None
         every = [e for s in line.body for e in parts(s)]
-        guarded = sum(isinstance(e, ir.Guarded) for e in every)
-        if sum(isinstance(e, ir.Scalar) and e.op == "select" for e in every) > guarded:
+        guarded, facts = sum(isinstance(e, ir.Guarded) for e in every), LoopFacts(line.var, line.body)
+        if sum(isinstance(e, ir.Scalar) and e.op == "select" and not facts.invariant(e) for e in every) > guarded:
             return None  # GCC 12 takes no vectors where it puts two choices into one branch
         fired("guarded-reads")
         return line
@@ -367,6 +374,7 @@ SCHEDULES = [
     Schedule("inner-loops-written-out", _outer_lanes, _written_inside),
     Schedule("branches-written-out", _outer_lanes, _written_branches),
     Schedule("short-inner-loops", _jams_in_lanes, _short_loops),
+    Schedule("rows-chosen", _jams, _chosen_rows),
     Schedule("index-set-splitting", _jams, _split),
     Schedule("guarded-reads", _jams, _guarded),
     Schedule("checks-first", _jams, _checks_first),

@@ -36,7 +36,7 @@ from futad.imp import ir
 from futad.imp.ir import ONE, ZERO, Expr, Num, Ref, add, compare, mul, num, sub
 from futad.imp.loops.facts import HEAVY, LoopFacts, cost
 from futad.imp.loops.vectorise import accumulations, lane_bytes
-from futad.imp.walk import loads_in, refs, rewritten, statements, used
+from futad.imp.walk import has_load, loads_in, refs, rewritten, statements, used
 from futad.legality import Legality
 
 LEGAL = Legality(
@@ -55,6 +55,8 @@ FEWEST = 12  # of iterations that compute much
 SHORT = 96  # iterations that masks are as good for
 VECTOR = 64  # bytes of the largest vectors
 LARGEST = 1 << 60  # of values that are compared
+NEAR = 1 << 50  # of sizes and of what does not change, so that sums of few are not too large
+FEW = 16  # such sums
 STEEPEST = 8  # of what is added to a place in an iteration
 
 
@@ -160,6 +162,8 @@ class _Intervals:
     """How many iterations it takes until something changes."""
     plain: list[Expr] = field(default_factory=list)
     """When to do the loop as it is."""
+    far: dict[Expr, None] = field(default_factory=dict)
+    """When to do so whatever the iteration: what is compared may be too large to compute with."""
     good: list[Expr] = field(default_factory=list)
     """When not to, at either end of the interval."""
     offsets: list[ir.Stmt] = field(default_factory=list)
@@ -274,8 +278,8 @@ class _Intervals:
         if not BY_ONE(abs(slope) == 1):
             return None
         x, y = self.at_start(a), self.at_start(b)
-        self.limit(x)
-        self.limit(y)
+        self.limit(a, x)
+        self.limit(b, y)
         # After so many iterations they are equal.
         rest = _i64("sub", y, x) if slope > 0 else _i64("sub", x, y)
         if op in ("eq", "ne"):
@@ -285,10 +289,40 @@ class _Intervals:
         self.changes(rest if (op == "lt") == (slope > 0) else _i64("add", rest, ONE))
         return _Known(0, True)
 
-    def limit(self, value: Expr) -> None:
-        """The loop is done as it is if this is too large to compute with."""
-        if not isinstance(value, Num) or abs(value.value) >= LARGEST:
+    def limit(self, e: Expr, value: Expr) -> None:
+        """The loop is done as it is if the expression, in its first iteration this value, is too large to compute with:
+        as is seen before the loop where it is a sum of few terms that are small by themselves."""
+        terms = self.terms(e)
+        if terms is not None and len(terms) <= FEW:
+            for x in terms:
+                if not isinstance(x, Num):
+                    self.far |= dict.fromkeys([compare("<=", num(NEAR), x), compare("<=", x, num(-NEAR))])
+        else:
             self.plain += [compare("<=", num(LARGEST), value), compare("<=", value, num(-LARGEST))]
+
+    def terms(self, e: Expr) -> list[Expr] | None:
+        """What does not change with the iteration, and is together at least as large as the expression in absolute
+        value; None if that is not known."""
+        match e:
+            case Num(value):
+                return [e] if abs(value) < NEAR else None
+            case Ref(self.loop.var):
+                return [self.loop.start, self.loop.bound]
+            case Ref(name) if name in self.inits:
+                return None if (init := self.inits[name]) is None else self.terms(init)
+            case ir.Bin("+" | "-", a, b) | ir.Scalar("add" | "sub" | "min" | "max", (a, b)):
+                return self.both(a, b)
+            case ir.Scalar("select", (_, a, b)):
+                return self.both(a, b)
+            case ir.Scalar("mod", (_, b)):
+                return self.terms(b)
+        if {self.loop.var, *self.inits} & refs(e) or has_load(e):
+            return None
+        return [e]
+
+    def both(self, a: Expr, b: Expr) -> list[Expr] | None:
+        x, y = self.terms(a), self.terms(b)
+        return None if x is None or y is None else x + y
 
     def changes(self, rest: Expr) -> None:
         """Something changes `rest` iterations after the first, or did so before."""
@@ -307,7 +341,7 @@ class _Intervals:
         if left.slope:
             by, value = self.at_start(b), self.at_start(a)
             self.plain.append(compare("<", by, num(self.shortest)))
-            self.limit(value)
+            self.limit(a, value)
             rest = _i64("mod", value, _i64("max", by, ONE))
             self.lengths.append(sub(by, rest) if left.slope > 0 else add(rest, ONE))
         slope = left.slope if e.op == "mod" else 0
@@ -469,7 +503,7 @@ class _Intervals:
             return False
         if known.slope:
             first = Ref(f"{s.name}_{self.name}", I64)
-            self.limit(first)
+            self.limit(Ref(s.name, I64), first)
             there = sub(first, mul(self.start, num(known.slope)))
             self.offsets.append(ir.Decl(f"{s.name}_{self.name}_off", I64, there))
         return True
@@ -505,7 +539,10 @@ class _Intervals:
         left = sub(bound, start)
         body = list(self.first)
         least = num(self.shortest if unit == 1 else SHORT)
-        body.append(ir.Decl(short.name, BOOL, compare("<", left, least), mutable=True))
+        far = Ref(f"{self.name}_far", BOOL)
+        few = compare("<", left, least)
+        either = ir.Scalar("or", (few, far), BOOL, BOOL) if self.far else few
+        body.append(ir.Decl(short.name, BOOL, either, mutable=True))
         body += [ir.Accumulate(short.name, "or", e) for e in dict.fromkeys(self.plain)]
         body.append(ir.Decl(length.name, I64, left, mutable=True))
         body += [ir.Accumulate(length.name, "min", e) for e in dict.fromkeys(self.lengths)]
@@ -525,7 +562,11 @@ class _Intervals:
         body += [ir.Accumulate(ok.name, "and", e) for e in dict.fromkeys(self.good)]
         body.append(ir.If(ok, [*self.offsets, *fast], plain))
         body.append(ir.Assign(start.name, end))
-        return [ir.Decl(start.name, I64, self.loop.start, mutable=True), ir.While(compare("<", start, bound), body)]
+        before: list[ir.Stmt] = [ir.Decl(start.name, I64, self.loop.start, mutable=True)]
+        if self.far:
+            any_far = reduce(lambda a, b: ir.Scalar("or", (a, b), BOOL, BOOL), self.far)
+            before.append(ir.Decl(far.name, BOOL, any_far))
+        return [*before, ir.While(compare("<", start, bound), body)]
 
 
 def _not(e: Expr) -> Expr:
