@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from futad import forks
 from futad.core.ir import Program
 from futad.core.measures import Measured
+from futad.deep import deep
 from futad.errors import BackendError, UsageError, warn
 from futad.target import Target, target_of
 
@@ -61,7 +62,7 @@ class Interpreted:
     def __init__(self, program: Program, machine: Callable[[Program], Interpreter] | None = None) -> None:
         from futad.core.interp import Interpreter
 
-        self._make = lambda: (machine or Interpreter)(program)
+        self._make = deep(lambda: (machine or Interpreter)(program))
         self._interpreter = self._make()
         self._lock = threading.Lock()
         forks.watch(self)
