@@ -62,7 +62,7 @@ class Interpreted:
     def __init__(self, program: Program, machine: Callable[[Program], Interpreter] | None = None) -> None:
         from futad.core.interp import Interpreter
 
-        self._make = lambda: (machine or Interpreter)(program)
+        self._make = deep(lambda: (machine or Interpreter)(program))
         self._interpreter = self._make()
         self._lock = threading.Lock()
         forks.watch(self)

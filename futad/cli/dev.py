@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from futad.cli import graph, options
+from futad.deep import deep
 from futad.target import TARGETS
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     options.add_strategy(parser)
 
 
+@deep  # the text of a program is nested as it is
 def run(args: argparse.Namespace) -> int:
     from futad.core.text import program_text
     from futad.errors import UsageError

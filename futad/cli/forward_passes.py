@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from futad.core import ir
 from futad.core.budget import place_of
 from futad.core.types import ArrayType, Atom, Prim, Var
+from futad.deep import deep
 from futad.errors import Error, Lint
 from futad.pipeline import compile_program
 from futad.rewrite.terms import compares, seeded
@@ -19,8 +20,13 @@ MESSAGE = "these are n forward passes, each of which takes as long as the functi
 HINT = "'vjp' takes one pass for the whole gradient; see docs/ad.md, gradients by forward mode"
 
 
-def forward_passes(program: ir.Program) -> Iterator[Lint]:
+@deep
+def forward_passes(program: ir.Program) -> list[Lint]:
     """A warning for each such derivative, at its place."""
+    return list(_warnings(program))
+
+
+def _warnings(program: ir.Program) -> Iterator[Lint]:
     if not any(f.body.has(ir.Jvp) for f in program.funs.values()):
         return
     try:

@@ -58,6 +58,7 @@ class TooLong(Exception):
 
 MAX_BATCH = 1 << 22  # elements in one batched temporary
 MOST_CALLS = 100_000  # of recursive functions that are under way at once
+MOST_SCOPES = 100  # inside each other, for which there is room anyway
 MOST_DEPTH = 24  # maps around: NumPy has so many dimensions, and an array's own
 FRAMES = 40  # of Python that such a call takes at most, or near that
 
@@ -121,6 +122,15 @@ def lift_value(v: Value, rank: int, depth: int) -> Value:
     return out
 
 
+def _nested(program: ir.Program) -> bool:
+    """Whether more scopes lie inside each other than Python has room for by itself."""
+    scopes, depth = [f.body for f in program.funs.values()], 0
+    while scopes and depth < MOST_SCOPES:
+        scopes = [lam for scope in scopes for s in scope.stms if s.exp.scoped for lam in s.exp.lambdas()]
+        depth += 1
+    return bool(scopes)
+
+
 Handler = Callable[["Interpreter", Any, ir.Stm, Scope], Values]
 HANDLERS: dict[type, Handler] = {}
 handler = registering(HANDLERS)  # the evaluation of classes of nodes
@@ -157,6 +167,7 @@ class Interpreter:
         self._in_place: set[ir.Stm] = set()
         self.loop_copies: dict[ir.Stm, tuple[int, ...]] = {}
         self.recursive = recursive(program)
+        self.nested = _nested(program)
         self.calls = 0  # of these that are under way
         self.records = Records()
         if in_place or count:
@@ -172,7 +183,10 @@ class Interpreter:
         return self.deeply(self._run)(name, args)
 
     def deeply(self, f: Callable[..., T]) -> Callable[..., T]:
-        """The function with a stack for as many calls as may be under way, if functions call themselves."""
+        """The function with a stack for as many calls as may be under way, if functions call themselves, or for scopes
+        that lie deep inside each other."""
+        if not self.recursive and self.nested:
+            return deep(f)
 
         def run(*args: Any) -> T:
             with frames(FRAMES * MOST_CALLS):

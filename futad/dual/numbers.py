@@ -302,10 +302,15 @@ def transpose(v: Value, perm: Sequence[int]) -> Value:
 
 
 def broadcast(v: Value, shape: Shape) -> Value:
+    """In the same memory, which is not to be overwritten there."""
     if not isinstance(v, Dual):
         return np.broadcast_to(v, shape)
     if v.shape == tuple(shape):
-        return v
+        if not shape:  # a scalar is not overwritten
+            return v
+        out = v.view()
+        out.flags.writeable = False
+        return out
     out, own = broadcast(v.below, shape), v.shape
     return _linear(v.level, out, v, lambda t: broadcast(t, shape), lambda y: sum_to(y, own))
 
@@ -323,10 +328,11 @@ def sum_to(v: Value, shape: Shape) -> Value:
 
 
 def total(v: Value, axis: int | tuple[int, ...], dtype: Any = None) -> Value:
-    """The sum along axes."""
+    """The sum along axes, in memory of its own."""
     axes = axis if isinstance(axis, tuple) else (axis,)
     kept = tuple([1 if d in axes else n for d, n in enumerate(v.shape)])
-    return reshape(sum_to(v, kept), tuple([n for d, n in enumerate(v.shape) if d not in axes]))
+    out = keep(v) if kept == v.shape else sum_to(v, kept)
+    return reshape(out, tuple([n for d, n in enumerate(v.shape) if d not in axes]))
 
 
 def running(v: Value, axis: int, dtype: Any = None) -> Value:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from futad.errors import ScopeError, Span, TypeCheckError
+from futad.errors import ScopeError, Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
 from futad.source import budgets, hints
 from futad.source.ast import type_of
@@ -166,6 +166,9 @@ def _hidden_alike(ck: Checker, a: SType, b: SType) -> bool:
     return True
 
 
+MOST_DIMENSIONS = 64  # of NumPy's arrays
+
+
 @infers(A.EArray)
 def _array(ck: Checker, e: A.EArray) -> A.Expr:
     e.elems = [ck.exp(x) for x in e.elems]
@@ -176,6 +179,11 @@ def _array(ck: Checker, e: A.EArray) -> A.Expr:
         if not _hidden_alike(ck, type_of(x), elem):
             ck.fit(x.type, elem, x.span, "the elements of an array have one type")
     e.type = TArray(SizeConst(len(e.elems)), elem)
+    rank, inside = 1, resolve(elem)
+    while type(inside) is TArray and rank <= MOST_DIMENSIONS:
+        rank, inside = rank + 1, resolve(inside.elem)
+    if rank > MOST_DIMENSIONS:
+        raise UnsupportedError(f"an array of more than {MOST_DIMENSIONS} dimensions", e.span)
     return e
 
 

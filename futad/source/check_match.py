@@ -97,15 +97,15 @@ def uncovered(rows: list[list[Any]], types: list[SType]) -> list[str] | None:
                 inner = " ".join([f"#{name}", *missing[: len(args)]])
                 return [f"({inner})" if args else inner, *missing[len(args) :]]
         return None
-    values = {f.lit.value for f in firsts if isinstance(f, A.PLit) and isinstance(f.lit, A.ELit)}
+    anything = [k for k, f in enumerate(firsts) if f is None]
+    values: dict[Any, list[int]] = {}  # the rows that match each literal, but for those that match anything
+    for k, f in enumerate(firsts):
+        if isinstance(f, A.PLit) and isinstance(f.lit, A.ELit):
+            values.setdefault(f.lit.value, []).append(k)
     is_bool = type(t) is TPrim and t.prim is BOOL
     tests: list[Any] = [True, False] if is_bool else [*sorted(values), None]
     for v in tests:
-        rest = [
-            row[1:]
-            for f, row in zip(firsts, rows, strict=True)
-            if f is None or (v is not None and isinstance(f, A.PLit) and isinstance(f.lit, A.ELit) and f.lit.value == v)
-        ]
+        rest = [rows[k][1:] for k in sorted(values.get(v, []) + anything)]
         missing = uncovered(rest, types[1:])
         if missing is not None:
             return [("true" if v else "false") if is_bool else "_" if v is None else str(v), *missing]

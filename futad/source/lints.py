@@ -5,13 +5,17 @@ Only the program's own file is looked at; what it imports is not for its author 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from futad.core.scalarops import OPS
+from futad.core.types import PRIMS
 from futad.errors import Lint, Span
 from futad.source import ast as A
 from futad.source import budgets
 from futad.source.causality import children
 from futad.source.opaque import opened
+from futad.source.operators import Path, components, plain
 from futad.source.sizes import is_intrinsic
 from futad.source.traversals import parts
 from futad.source.types import Binding, SType, TFun, TPrim
@@ -71,7 +75,7 @@ def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
 def on_expression(ck: Checker, e: A.EAttr) -> None:
     """Warn of an attribute without meaning, or that does not belong on such an expression."""
     attributes(ck, [e.attr])
-    x = _inside(e)
+    x = plain(e)
     name, iterations = e.attr.name, type(x) is A.ELoop and type(x.form) is not A.WhileForm
     if name == "unroll" and not iterations and type(x) is not A.EApp:
         warn(ck, "'unroll' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
@@ -85,14 +89,6 @@ def on_budgeted(ck: Checker, e: A.EAttr) -> None:
         warn(ck, f"'{e.attr.name}' has no effect here", e.attr.span, "it is for loops, 'vjp' and 'mjp'")
 
 
-def _inside(e: A.EAttr) -> A.Expr:
-    """What an attribute is on, behind other attributes and types."""
-    x = e.expr
-    while type(x) is A.EAttr or type(x) is A.EAscript or type(x) is A.ECoerce:
-        x = x.expr
-    return x
-
-
 def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
     """Warn of `#[unroll]` in an entry point on a loop whose iterations are as many as a caller says: one of `given`."""
     stack = [body]
@@ -100,7 +96,7 @@ def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
         e = stack.pop()
         stack += children(e)
         if type(e) is A.EAttr and e.attr.name == "unroll":
-            loop = _inside(e)
+            loop = plain(e)
             iterations = loop.form.bound if type(loop) is A.ELoop and type(loop.form) is A.ForI else None
             if type(iterations) is A.EVar and iterations.binding in given:
                 warn(
@@ -165,39 +161,126 @@ def _rounds(e: A.Expr) -> str:
     return ""
 
 
-FOLDS = frozenset(("reduce", "reduce_comm", "scan"))
-UNITS = {"+": 0, "*": 1}
+# Folds, with the number of their argument that is the operator, and of the one that they begin with.
+FOLDS = {
+    "reduce": (0, 1), "reduce_comm": (0, 1), "scan": (0, 1), "exscan": (0, 1), "hist": (0, 1),
+    "reduce_by_index": (1, 2), "reduce_by_index_2d": (1, 2), "reduce_by_index_3d": (1, 2),
+}  # fmt: skip
+TWICE = ("add", "mul", "xor")  # operations for which it matters how often a value is there
 
 
 def starts_of_folds(ck: Checker, f: A.FunDef) -> None:
     """Warn of sums and products that begin with a parameter, or with a number that is not their unit.  A fold begins
     with it in each thread, so that the result depends on the machine, and derivatives do not flow to it."""
-    given: set[Binding | None] = {v.binding for p in f.params for v in A.pattern_names(p)}
-    folds: list[tuple[A.EApp, A.EVar]] = []
+    look = _Starts({v.binding for p in f.params for v in A.pattern_names(p)}, {})
+    folds: list[tuple[A.Expr, A.Expr]] = []
     stack: list[A.Expr] = [f.body]
     while stack:
         e = stack.pop()
         stack += children(e)
+        look.note(e)
+        if type(e) is A.EApp and (found := _fold(e)) is not None:
+            folds.append(found)
+    for operator, start in folds:
+        for path, c in components(operator, look.named).items():
+            o = OPS[c.operator.op]
+            if o.name not in TWICE:
+                continue
+            unit = int(o.neutral(c.prim))
+            if (begun := look.other(start, path, unit)) is not None:
+                warn(
+                    ck,
+                    f"a fold by '{o.infix}' has to begin with {unit}: each thread begins with this value",
+                    begun.span,
+                    f"begin with {unit}, and combine the result with this value; derivatives flow to it then, too",
+                )
+
+
+def _fold(e: A.EApp) -> tuple[A.Expr, A.Expr] | None:
+    """The operator of a fold, and what it begins with, where the latter is the last argument so far."""
+    args: list[A.Expr] = []
+    f: A.Expr = e
+    while type(f) is A.EApp:
+        args.insert(0, f.arg)
+        f = f.fun
+    places = FOLDS.get(f.name) if type(f) is A.EVar and is_intrinsic(f) else None
+    return (args[places[0]], args[-1]) if places is not None and len(args) == places[1] + 1 else None
+
+
+@dataclass(slots=True)
+class _Starts:
+    """What is known of the names in a function: those that somebody gives a value, and what the others stand for."""
+
+    given: set[Binding | None]
+    named: dict[Binding, A.Expr]
+
+    def note(self, e: A.Expr) -> None:
+        """Note the names that an expression binds; those around it are known."""
+        pats: list[A.Pat] = []
         if type(e) is A.ELambda:
-            given |= {v.binding for p in e.params for v in A.pattern_names(p)}
+            pats = e.params
+        elif type(e) is A.ELetFun:
+            pats = e.fun.params
         elif type(e) is A.ELoop:
-            given |= {v.binding for v in A.pattern_names(e.pat)}
-        elif type(e) is A.EApp and type(e.fun) is A.EApp and type(e.fun.arg) is A.EVar and type(e.fun.fun) is A.EVar:
-            fold, operator = e.fun.fun, e.fun.arg
-            if fold.name in FOLDS and is_intrinsic(fold) and is_intrinsic(operator):
-                folds.append((e, operator))
-    for e, operator in folds:
-        sign, start = operator.name[-1], e.arg
-        if sign not in UNITS or operator.name[-2:] == "**":
-            continue
-        number = type(start) is A.ELit and start.value != UNITS[sign]
-        if number or type(start) is A.EVar and start.binding in given:
-            warn(
-                ck,
-                f"a fold by '{sign}' has to begin with {UNITS[sign]}: each thread begins with this value",
-                start.span,
-                f"begin with {UNITS[sign]}, and combine the result with this value; derivatives flow to it then, too",
-            )
+            form = e.form
+            counted = [form.pat] if type(form) is A.ForIn else [form.var] if type(form) is A.ForI else []
+            pats = [e.pat, *counted]
+        elif type(e) is A.EMatch:
+            pats = [p for p, _ in e.cases]
+        elif type(e) is A.ELet and type(e.pat) is A.PVar and e.pat.binding is not None:
+            self.named[e.pat.binding] = e.rhs
+        elif type(e) is A.ELet and self.data(e.rhs):
+            pats = [e.pat]
+        self.given |= {v.binding for p in pats for v in A.pattern_names(p)}
+
+    def data(self, e: A.Expr) -> bool:
+        """Whether somebody gives the value: it is a parameter, or a part of one."""
+        e = self.meant(e)
+        while isinstance(e, (A.EProject, A.EIndex)):
+            e = self.meant(e.record if isinstance(e, A.EProject) else e.array)
+        return type(e) is A.EVar and (e.binding in self.given or e.binding is not None and e.binding.kind == "size")
+
+    def meant(self, e: A.Expr) -> A.Expr:
+        """What a name stands for."""
+        e = plain(e)
+        while type(e) is A.EVar and e.binding is not None:
+            fd = e.binding.decl
+            if e.binding in self.named:
+                e = plain(self.named[e.binding])
+            elif type(fd) is A.FunDef and not fd.params and not fd.recursive:
+                e = plain(fd.body)
+            else:
+                break
+        return e
+
+    def other(self, begun: A.Expr, path: Path, unit: int) -> A.Expr | None:
+        """Where it is said, if a component of a value is known to be something other than the unit, or may be."""
+        e = self.meant(begun)
+        found: A.Expr | None = None
+        if self.data(e) or type(e) is A.ELit and e.value != unit:
+            found = e
+        elif type(e) is A.ENeg and type(e.arg) is A.ELit:
+            found = e if -e.arg.value != unit else None
+        elif type(e) is A.ETuple and path:
+            found = self.other(e.elems[int(path[0])], path[1:], unit)
+        elif type(e) is A.ERecord and path:
+            found = self.other(dict(e.fields)[path[0]], path[1:], unit)
+        elif type(e) is A.EArray and any(self.other(x, path, unit) for x in e.elems):
+            found = e
+        elif type(e) is A.EApp and _keeps(e.fun) and self.other(e.arg, path, unit):
+            found = e
+        return found if found is None or e is plain(begun) else begun
+
+
+def _keeps(f: A.Expr) -> bool:
+    """Whether a function repeats a value, or converts a number."""
+    f = f.fun if type(f) is A.EApp else f
+    return type(f) is A.EVar and is_intrinsic(f) and (f.name in ("replicate", "rep") or _converts(f.binding))
+
+
+def _converts(b: Binding | None) -> bool:
+    module, _, name = b.name.rpartition(".") if b is not None else ("", "", "")
+    return module in PRIMS and name in PRIMS
 
 
 def copied_update(ck: Checker, e: A.EUpdate) -> None:

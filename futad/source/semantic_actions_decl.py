@@ -140,11 +140,6 @@ def append(sp: Span, xs: list[Any], *parts: Any) -> list[Any]:
     return xs
 
 
-def cons(sp: Span, x: Any, *parts: Any) -> list[Any]:
-    """The first part before the last, a list."""
-    return [x, *parts[-1]]
-
-
 def pair3(sp: Span, name: Token, _: Any, x: Any) -> tuple[str, Any]:
     return name.text, x
 

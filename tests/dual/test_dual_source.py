@@ -126,6 +126,26 @@ fun main [n_1: i64] (xs_2: [n_1]f64, ys_3: [n_1]f64) -> (a_20: [n_1]f64, b_21: [
     assert [g.tolist() for g in got] == [[7, 6, 7], [8, 6, 7], [5, 6, 7]]
 
 
+@pytest.mark.parametrize("method", ["transform", "dual"])
+def test_axes_of_one_element_are_in_memory_of_their_own(method: str) -> None:
+    """A row that repeats a number once, and the sum of one element, which is then overwritten."""
+    text = """
+def f [n] (xs: [n]f64) (ps: [n]i64): [n][1]f64 =
+  tabulate n (\\i ->
+    let (x, p) = (xs[i], ps[i])
+    let r = replicate 1 x with [p] = 0.5
+    let s = f64.sum r
+    let r = r with [p] = s * x * x
+    in r with [p] = r[p] + s)
+entry fwd [n] (xs: [n]f64) (ps: [n]i64) = jvp (\\xs -> f xs ps) xs (map (const 1) xs)
+entry rev [n] (xs: [n]f64) (ps: [n]i64) = vjp (\\xs -> f xs ps) xs (map (const [1]) xs)
+"""
+    program = futad.compile(text, backend="interp", method=method)
+    xs = np.array([3.0, -2.0, 0.25])
+    for entry in ("fwd", "rev"):
+        assert np.ravel(program.entries[entry](xs, np.zeros(3, "i8"))).tolist() == xs.tolist()
+
+
 def test_one_line_a_trace_of_many_directions(capfd: pytest.CaptureFixture[str]) -> None:
     text = "entry f (x: f64): [3]f64 = jmp (\\x -> trace (x * x)) x [1, 2, 3]"
     assert futad.compile(text, method="dual").f(1.5).tolist() == [3.0, 6.0, 9.0]

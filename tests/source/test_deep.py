@@ -7,12 +7,17 @@ import gc
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import futad
+from futad.cli import main
 from futad.deep import SELDOM, deep
 from futad.errors import Error, UnsupportedError
+from futad.source import check_text
 
 
 def total(terms: int) -> str:
@@ -61,6 +66,53 @@ def test_where_it_is_nested_too_deeply() -> None:
         futad.compile(text, "deep.fut", backend="interp")
     assert e.value.span is not None and (e.value.span.line, e.value.span.col) == (2, 1)
     assert "deep.fut:2:1: error" in str(e.value) and len(str(e.value)) < 1000
+
+
+BRANCHES = {
+    "ifs": "entry main (i: i64): i64 = " + "".join([f"if i <= {k} then {k + 1} else " for k in range(999)]) + "i",
+    "match": f"entry main (i: i64): i64 = match i {' '.join([f'case {k} -> {k + 1}' for k in range(999)])} case _ -> 0",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", BRANCHES.values(), ids=BRANCHES)
+def test_commands_have_room_too(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "a.fut"
+    path.write_text(text)
+    assert main(["check", str(path)]) == 0 and capsys.readouterr() == ("", "")
+    assert main(["dev", str(path)]) == 0 and capsys.readouterr().out.count("if(") > 900
+    assert futad.compile(text, backend="interp").main(500) == 501
+
+
+def test_an_array_of_too_many_dimensions() -> None:
+    """The place is that of the first one."""
+    text = "def most = " + "[" * 64 + "1" + "]" * 64 + "\nentry main (x: f64) = "
+    assert check_text(text + "x").entries
+    for depth in (65, 20_000):
+        with pytest.raises(UnsupportedError, match="an array of more than 64 dimensions") as e:
+            check_text(text + "[" * depth + "1" + "]" * depth)
+        assert e.value.span is not None and (e.value.span.line, e.value.span.col) == (2, 23 + depth - 65)
+
+
+LONG = {
+    "brackets": lambda n: "(" * n + "x" + ")" * n,
+    "array": lambda n: f"[{', '.join(['1f64'] * n)}][0]",
+    "tuple": lambda n: f"({', '.join(['x'] * n)}).0",
+    "pipes": lambda n: "x" + " |> f64.sin" * n,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", LONG.values(), ids=LONG)
+def test_long_texts_take_time_in_proportion(make: Callable[[int], str]) -> None:
+    def seconds(n: int) -> float:
+        text = f"entry main (x: f64): f64 = {make(n)}"
+        start = time.process_time()
+        check_text(text)
+        return time.process_time() - start
+
+    n = 5_000
+    assert min(seconds(8 * n) for _ in range(2)) < 24 * min(seconds(n) for _ in range(2))
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from futad import legality
 from futad.backend import c
 from futad.core.text import program_text
 from futad.core.types import ONE
@@ -199,6 +200,25 @@ def test_skeletons_reach_what_they_are_for(kind: str) -> None:
         if not missing:
             break
     assert not missing
+
+
+@pytest.mark.slow
+@needs_cc
+def test_places_that_are_the_same_one_are_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stores to small rows that are taken to be apart: some programs of a few are wrong then."""
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O1")
+    found: list[Any] = []
+    for seed in range(100):
+        task = Task(1, "c", "f64", (("colliding", seed),), ("value",))
+        with legality.dropping("branches-written-out/stored apart"):
+            with counting() as fires:
+                emitted(compile_text(case("colliding", seed, "f64", ("value",)).text()), "c")
+            if fires["branches-written-out"]:
+                found += batch.run(task).findings
+        if found:
+            break
+    assert [f.what for f in found] == ["mismatch"]
+    assert not batch.run(task).findings
 
 
 WRONG = Task(1, "c", "f64", (("twice", 1), ("prefix", 2)), ("value", "rev"))

@@ -12,6 +12,7 @@ from futad.testing.skeletons import (
     backwards,
     bins,
     choices,
+    colliding,
     crossed,
     dynamic,
     forms,
@@ -40,7 +41,7 @@ from futad.testing.skeletons.base import HEAD, Gen, Param, Program
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
     integers, views, gradients, choices, bins, nests,
-    recursion, products, backwards, rows, crossed, forms, mixed,
+    recursion, products, backwards, rows, crossed, forms, mixed, colliding,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 
