@@ -93,8 +93,10 @@ static __attribute__((noinline, unused)) int64_t futad_keep_more(struct futad_co
   return (int64_t)(intptr_t)((char *)c + FUTAD_CHUNK_HEAD);
 }
 
-/* A record of that many bytes, a multiple of 8; 0 and a failure if memory is short. */
+/* A record of that many bytes, a multiple of 8; 0 and a failure if memory is short.  One of none takes 8: at the end of
+ * a chunk its address would be another chunk's. */
 static inline __attribute__((unused)) int64_t futad_keep(struct futad_context *ctx, int64_t bytes) {
+  bytes = bytes ? bytes : 8;
   struct futad_records *const r = FUTAD_RECORDS(ctx);
   if (FUTAD_UNLIKELY(!r || (uint64_t)(r->end - r->at) < (uint64_t)bytes)) return futad_keep_more(ctx, bytes);
   char *const record = r->at;

@@ -379,3 +379,21 @@ def test_wrong_programs():
         text = f"fun main [n_0: i64] (a_1: acc([n_0]f64), xs_9: [n_0]f64) -> (r_8: rec) = {{ {body} }}"
         with pytest.raises(InternalError, match=re.escape(message)):
             check_program(parse_program(text))
+
+
+@pytest.mark.parametrize("backend", ["c", "multicore"])
+def test_records_of_no_bytes(backend):
+    """The first of a program, and those at the end of a chunk: a row of no elements keeps none of their records."""
+    text = """
+    def go [n] (xs: [n]f64) (i: i64) (w: f64): f64 = if i >= n then w else f64.sin (xs[i] + go xs (i + 1) w)
+    def f [b][n][m] (xs: [b][n]f64) (ps: [b][m]f64): [b][m]f64 = map2 (\\x row -> map (go x 0) row) xs ps
+    entry back [b][n][m] (xs: [b][n]f64) (ps: [b][m]f64) (ys: [b][m]f64) = vjp (\\(xs, ps) -> f xs ps) (xs, ps) ys
+    """
+    program = futad.compile(text, backend=backend)
+    for b, n, m in ((0, 3, 2), (4, 3, 0), (3000, 2, 1), (3000, 2, 0), (1, 5000, 3)):
+        xs, ps = np.full((b, n), 0.5), np.full((b, m), 0.25)
+        dx, dp = program.back(xs, ps, np.ones((b, m)))
+        assert left(program)[1] == 0
+        if m == 0:  # nothing is derived
+            assert not np.any(dx)
+            assert dp.shape == (b, 0)
