@@ -69,9 +69,15 @@ def _function(module: str, name: str) -> Callable[..., Any]:
     return found
 
 
-def _bodies(module: str, function: str) -> Run:
+def _bodies(module: str, function: str, **options: Option) -> Run:
     """As `_lazy`, for a function of scopes: of every function's body."""
-    return lambda program, target: map_bodies(program, _function(module, function))
+
+    def run(program: Program, target: Target) -> Program:
+        rewrite = _function(module, function)
+        of_target = {name: option(target) for name, option in options.items()}
+        return map_bodies(program, lambda body: rewrite(body, **of_target))
+
+    return run
 
 
 def _itself(target: Target) -> Target:
@@ -204,7 +210,7 @@ PASSES: list[Pass] = [
     *_fused_again("hoist-products", _device),
     Pass("rows-as-maps", _bodies("futad.flatten.perfect_nests", "rows_as_maps"), _device),
     # In C a concatenation may be a view of its pieces.
-    Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place"), _compiled),
+    Pass("kept-in-place", _bodies("futad.optimise.checkpoint_stack", "kept_in_place", joins=_c), _compiled),
     Pass("rounded", _lazy("futad.optimise.rounded", "rounded"), _compiled),
     Pass("by-columns", _lazy("futad.optimise.layout", "by_columns"), _c),
     Pass("later-additions", _lazy("futad.optimise.later_additions", "later_additions"), _c, needs=(ir.UpdateAcc,)),

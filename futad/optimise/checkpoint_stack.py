@@ -60,14 +60,15 @@ class _Saved:
     update: Stm
 
 
-def kept_in_place(lam: Lambda) -> Lambda:
-    """A scope that the host runs, and those in it, with such loops; the same object if there are none."""
+def kept_in_place(lam: Lambda, joins: bool = False) -> Lambda:
+    """A scope that the host runs, and those in it, with such loops; the same object if there are none.  `joins`: a
+    concatenation may be a view of its pieces, so a loop that reads its variable by way of one copies anyway."""
     out: list[Stm] = []
     made: dict[Var, ir.Exp] = {}
     changed = False
     for k, s in enumerate(lam.stms):
         if isinstance(s.exp, ir.Control):
-            kept = ir.map_scopes(s, kept_in_place)
+            kept = ir.map_scopes(s, lambda inner: kept_in_place(inner, joins))
             changed |= kept is not s
             s = kept
         if isinstance(s.exp, ir.For):
@@ -76,7 +77,7 @@ def kept_in_place(lam: Lambda) -> Lambda:
         e = s.exp
         for v in s.pat:
             made[v] = e
-        found = _saved(e, made) if isinstance(e, ir.For) else []
+        found = _saved(e, made, joins) if isinstance(e, ir.For) else []
         if found:
             CHECKPOINTS.fired()
             assert isinstance(e, ir.For)
@@ -141,7 +142,7 @@ def _each_once(j: Atom | Range, e: ir.For, inner: dict[Var, ir.Exp], made: dict[
     return isinstance(last, ir.Op) and last.op == "sub" and last.args == (e.bound, ONE)
 
 
-def _saved(e: ir.For, made: dict[Var, ir.Exp]) -> list[_Saved]:
+def _saved(e: ir.For, made: dict[Var, ir.Exp], joins: bool) -> list[_Saved]:
     numbers = _numbers(e)
     carried = e.body.params[1:]
     out: list[_Saved] = []
@@ -170,7 +171,7 @@ def _saved(e: ir.For, made: dict[Var, ir.Exp]) -> list[_Saved]:
         now, following = carried[value], e.body.result[value]
         if not isinstance(now.type, ArrayType) or not isinstance(following, Var):
             continue
-        if MADE_ANEW(_made_anew(e.body, now, following, s)):
+        if MADE_ANEW(_made_anew(e.body, now, following, s, joins)):
             out.append(_Saved(value, at, s))
     return out
 
@@ -202,7 +203,7 @@ def _uses(lam: Lambda, v: Var) -> int:
     return sum(v in ir.stm_free(s) for s in lam.stms) + list(lam.result).count(v)
 
 
-def _made_anew(body: Lambda, p: Var, result: Var, update: Stm) -> bool:
+def _made_anew(body: Lambda, p: Var, result: Var, update: Stm, joins: bool) -> bool:
     """Whether the next value of `p` has memory of its own, and `p` is but read: it is saved once, by `update`."""
     if list(body.result).count(result) != 1:
         return False
@@ -216,7 +217,7 @@ def _made_anew(body: Lambda, p: Var, result: Var, update: Stm) -> bool:
             continue
         if e.views():
             names.update(s.pat)
-        elif not (e.fresh or isinstance(e, ir.Op)):
+        elif not (e.fresh or isinstance(e, ir.Op)) or joins and isinstance(e, ir.Concat):
             return False
     return maker is not None and isinstance(maker.exp, MADE) and not names & set(body.result)
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -24,7 +26,7 @@ def fun(stms: str, result: str, ret: str) -> str:
 
 
 def kept(p: ir.Program) -> ir.Program:
-    return ir.map_bodies(p, kept_in_place)
+    return ir.map_bodies(p, partial(kept_in_place, joins=True))
 
 
 def same(text: str, scratch: int) -> None:
