@@ -69,7 +69,7 @@ class Products:
     def __init__(self, stats: Stats | None, computed: bool = False) -> None:
         self.stats = stats
         self.computed = computed
-        self.reorders = False  # whether updates are put in the order of their places
+        self.reorders = False  # whether updates are split up, and put in the order of their places
         self.made = 0
         self.vectors = 0  # products of matrices and vectors, and outer products, that stay as they are
         self.factored = 0  # statements with factors as arrays of their own

@@ -19,7 +19,7 @@ the loop, is a fold, too.
 What pays (`policy.py`): the room is counted in arrays of the same sizes, as those of other sizes may be much larger.
 A value's cost is that beside what is left, also where a row whose length is not known has one element. (Products with
 rows of unknown length are computed again: they are cheap, and as long as they stand by themselves run in vector lanes
-with what is made of them.)
+with what is made of them; dear scalars that another map makes of them are saved.)
 """
 
 from __future__ import annotations
