@@ -1,7 +1,8 @@
 """Programs as a newcomer writes them from a textbook (`textbook/*.fut`), none tuned, beside JAX (jitted) and PyTorch
 (`torch.compile`, where it does not unroll long loops): value, value with gradient, the time from `import` to the first
-gradient in a fresh process with empty caches (Python's own bytecode is there, as it is for installed packages), and the
-memory that a gradient takes.  What runs after futad's first gradient, until its full build is there, is not timed.
+gradient in a fresh process with empty caches (Python's own bytecode is there, as it is for installed packages) and to
+the hundredth one in a loop, and the memory that a gradient takes.  Values and gradients are timed when futad's full
+build is there.
 Values and gradients stand beside the machine's bound, too: the least time for the operations that they need, at the
 ceilings that small kernels reach in the same run (`bound.py`, `ceilings.py`).
 
@@ -40,6 +41,8 @@ ROUND = 0.3  # seconds for each system's calls in a round
 MACHINE = "machine"  # what counts operations and measures ceilings
 SHORT_ROUND = 0.1  # seconds for each ceiling in a round
 FREED = 0.3  # seconds within which threads of JAX free what a call took: some do so after it has returned
+AFRESH = 100  # gradients that a fresh process takes in a loop
+WITH_JAX = ("first", "hundred", "memory")  # what is compared with JAX alone
 KEEPING = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(1 << 40), "MALLOC_ARENA_MAX": "1"}  # see `growth`
 SLOWER = 1.25  # a C compiler's time, as a part of the default one's, that is worth a look
 
@@ -187,8 +190,8 @@ def disagreement(systems: dict[str, dict[str, Any]]) -> str:
 
 
 def work(system: str, name: str, size: float, backend: str) -> int:
-    """A first gradient, then what is asked for on stdin: 'settle' (until builds in the background are done), 'value'
-    or 'gradient'."""
+    """A first gradient and those after it, then what is asked for on stdin: 'settle' (until builds in the background
+    are done), 'value' or 'gradient'."""
     import numpy as np
     from inputs import ROWS, arguments
 
@@ -198,11 +201,14 @@ def work(system: str, name: str, size: float, backend: str) -> int:
     start = time.monotonic()
     value, gradient = CALLS[system](name, row.wrt, args, backend)
     result, parts = gradient()
-    seconds = time.monotonic() - start
+    first = time.monotonic() - start
+    for _ in range(AFRESH - 1):
+        gradient()
+    hundred = time.monotonic() - start
     arrays = [np.asarray(p, np.float64) for p in parts]
     single = any(getattr(a, "dtype", None) == np.float32 for a in args)
     answer = [float(result), *[float(np.sqrt((a * a).sum())) for a in arrays]]
-    reply(first=seconds, answer=answer, tolerance=1e-3 if single else 1e-7)
+    reply(first=first, hundred=hundred, answer=answer, tolerance=1e-3 if single else 1e-7)
     for line in sys.stdin:
         if line.strip() == "settle":
             for f in settled:
@@ -333,7 +339,7 @@ CALLS = {"futad": _futad, "jax": _jax, "torch": _torch}
 
 # --- printing ---------------------------------------------------------------------------------------------------------
 
-WHAT = {"value": 1e3, "gradient": 1e3, "first": 1e3, "memory": 1e-6}
+WHAT = {"value": 1e3, "gradient": 1e3, "first": 1e3, "hundred": 1e3, "memory": 1e-6}
 
 
 def ratio(row: dict[str, Any], what: str, rivals: tuple[str, ...] = SYSTEMS[1:]) -> float | None:
@@ -362,7 +368,7 @@ def limited(bound: dict[str, Any]) -> str:
 
 def show(row: dict[str, Any]) -> None:
     for what, unit in WHAT.items():
-        against = SYSTEMS[1:2] if what in ("first", "memory") else SYSTEMS[1:]
+        against = SYSTEMS[1:2] if what in WITH_JAX else SYSTEMS[1:]
         times = [f"{s} {unit * found[what]:.3f}" for s, found in row["systems"].items() if what in found]
         by = ratio(row, what, against)
         text = "" if by is None else f"  {by:.2f}{'' if by >= 1 else ' BEHIND'}"
@@ -381,7 +387,7 @@ def show(row: dict[str, Any]) -> None:
 
 def summary(rows: list[dict[str, Any]], compilers: Sequence[str] = ()) -> None:
     for compiler in compilers:
-        for what in ("value", "gradient", "first"):
+        for what in ("value", "gradient", "first", "hundred"):
             both = [r["systems"] for r in rows if what in r["systems"]["futad"] and what in r["systems"][compiler]]
             found = [s[compiler][what] / s["futad"][what] for s in both]
             if found:
@@ -389,7 +395,7 @@ def summary(rows: list[dict[str, Any]], compilers: Sequence[str] = ()) -> None:
                 text = f"geometric mean {mean:.2f} of the default compiler's time, {max(found):.2f} at most"
                 print(f"{compiler}: {what}: {text}; above {SLOWER} in {slower} of {len(found)} rows")
     for what in WHAT:
-        against = SYSTEMS[1:2] if what in ("first", "memory") else SYSTEMS[1:]
+        against = SYSTEMS[1:2] if what in WITH_JAX else SYSTEMS[1:]
         found = [x for row in rows if (x := ratio(row, what, against)) is not None]
         if found:
             mean = math.exp(statistics.fmean(map(math.log, found)))

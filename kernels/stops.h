@@ -24,28 +24,59 @@ void futad_stop(int32_t stop) { __atomic_store_n(&futad_stopping, stop != 0, __A
     }                                    \
   } while (0)
 
-/* As in gemm.h; 1 if it was to stop.  `packed` is NULL.  A row of the result is added to in vectors, which the compiler
- * need not find. */
+/* As in gemm.h; 1 if it was to stop.  `packed` is NULL.  Four rows of two vectors stay in registers, which the compiler
+ * need not find, for a block of the inner axis; of the second matrix the block is packed. */
+#ifdef __AVX512F__
+#define FUTAD_PLAIN_BYTES 64
+#elif defined(__AVX__)
+#define FUTAD_PLAIN_BYTES 32
+#else
+#define FUTAD_PLAIN_BYTES 16
+#endif
+#define FUTAD_PLAIN_DEPTH 128
 #define FUTAD_GEMM_H
 #define FUTAD_PLAIN_GEMM(T, t)                                                                                     \
-  typedef t futad_vector_##T __attribute__((vector_size(32), aligned(sizeof(t)), may_alias));                      \
+  typedef t futad_vector_##T __attribute__((vector_size(FUTAD_PLAIN_BYTES), may_alias));                           \
   static __attribute__((noinline, unused)) int futad_gemm_##T(                                                     \
       int64_t m, int64_t n, int64_t k, const t *a, int64_t a_row, int64_t a_column, const t *b, int64_t b_row,      \
       int64_t b_column, const t *packed, t *c, int64_t c_row, int64_t c_column, int accumulate) {                  \
-    const int64_t lanes = 32 / sizeof(t), whole = b_column == 1 && c_column == 1 ? n / lanes * lanes : 0;          \
+    enum { lanes = FUTAD_PLAIN_BYTES / sizeof(t), wide = 2 * lanes };                                              \
+    futad_vector_##T block[FUTAD_PLAIN_DEPTH][2];                                                                  \
     (void)packed;                                                                                                  \
-    for (int64_t i = 0; i < m; i++) {                                                                              \
-      t *to = c + i * c_row;                                                                                       \
-      if (!accumulate)                                                                                             \
-        for (int64_t j = 0; j < n; j++) to[j * c_column] = 0;                                                      \
-      for (int64_t p = 0; p < k; p++) {                                                                            \
-        const t x = a[i * a_row + p * a_column], *y = b + p * b_row;                                               \
-        if (FUTAD_TO_STOP()) return 1;                                                                             \
-        for (int64_t j = 0; j < whole; j += lanes)                                                                 \
-          *(futad_vector_##T *)(to + j) += x * *(const futad_vector_##T *)(y + j);                                 \
-        for (int64_t j = whole; j < n; j++) to[j * c_column] += x * y[j * b_column];                               \
+    if (n < wide && n < m)                                                                                         \
+      return futad_gemm_##T(n, m, k, b, b_column, b_row, a, a_column, a_row, NULL, c, c_column, c_row, accumulate); \
+    if (k <= 0 && !accumulate)                                                                                     \
+      for (int64_t i = 0; i < m; i++)                                                                              \
+        for (int64_t j = 0; j < n; j++) c[i * c_row + j * c_column] = 0;                                           \
+    for (int64_t j0 = 0; j0 < n; j0 += wide)                                                                       \
+      for (int64_t p0 = 0; p0 < k; p0 += FUTAD_PLAIN_DEPTH) {                                                      \
+        const int64_t w = n - j0 < wide ? n - j0 : wide;                                                           \
+        const int64_t d = k - p0 < FUTAD_PLAIN_DEPTH ? k - p0 : FUTAD_PLAIN_DEPTH;                                 \
+        for (int64_t p = 0; p < d; p++) {                                                                          \
+          t *to = (t *)block[p];                                                                                   \
+          const t *from = b + (p0 + p) * b_row + j0 * b_column;                                                    \
+          for (int64_t j = 0; j < wide; j++) to[j] = j < w ? from[j * b_column] : 0;                               \
+        }                                                                                                          \
+        for (int64_t i0 = 0; i0 < m; i0 += 4) {                                                                    \
+          const int64_t rows = m - i0 < 4 ? m - i0 : 4;                                                            \
+          const t *x0 = a + i0 * a_row + p0 * a_column, *x1 = rows > 1 ? x0 + a_row : x0;                          \
+          const t *x2 = rows > 2 ? x1 + a_row : x0, *x3 = rows > 3 ? x2 + a_row : x0;                              \
+          futad_vector_##T s00 = {0}, s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00; \
+          if (FUTAD_TO_STOP()) return 1;                                                                           \
+          for (int64_t p = 0; p < d; p++) {                                                                        \
+            const futad_vector_##T y0 = block[p][0], y1 = block[p][1];                                             \
+            s00 += *x0 * y0, s01 += *x0 * y1, s10 += *x1 * y0, s11 += *x1 * y1;                                    \
+            s20 += *x2 * y0, s21 += *x2 * y1, s30 += *x3 * y0, s31 += *x3 * y1;                                    \
+            x0 += a_column, x1 += a_column, x2 += a_column, x3 += a_column;                                        \
+          }                                                                                                        \
+          const futad_vector_##T sums[4][2] = {{s00, s01}, {s10, s11}, {s20, s21}, {s30, s31}};                    \
+          for (int64_t i = 0; i < rows; i++)                                                                       \
+            for (int64_t j = 0; j < w; j++) {                                                                      \
+              t *to = c + (i0 + i) * c_row + (j0 + j) * c_column;                                                  \
+              *to = (accumulate || p0 ? *to : 0) + ((const t *)sums[i])[j];                                        \
+            }                                                                                                      \
+        }                                                                                                          \
       }                                                                                                            \
-    }                                                                                                              \
     return 0;                                                                                                      \
   }
 FUTAD_PLAIN_GEMM(f32, float)

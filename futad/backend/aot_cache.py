@@ -27,7 +27,8 @@ from futad.core.failure import FailureSite
 from futad.core.measures import Site
 from futad.core.types import Prim, prim
 from futad.errors import Span
-from futad.runtime.cc import compiler_file, cpu, library_key
+from futad.runtime import cc
+from futad.runtime.cc import compiler_file, cpu
 from futad.runtime.ffi import CFunction, CLibrary, Layout
 from futad.runtime.values import Leaf, Signature, signature_of
 from futad.target import target_of
@@ -175,7 +176,7 @@ def store(key: str, program: ir.Program, executor: Any) -> None:
     if not isinstance(executor, CBackend):
         return
     entries = {f.entry.name: (name, signature_of(f)) for name, f in program.funs.items() if f.entry is not None}
-    library = library_key(executor.source, threads=executor.multicore)
+    library = cc.library(executor.source, threads=executor.multicore).key
     cache.write(_name(key), json.dumps(to_json(Compiled(entries, library, executor.layout()))).encode())
 
 

@@ -11,6 +11,7 @@ described in `ctx->error`.  The context owns all temporary memory and is used by
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -55,6 +56,7 @@ class CBackend:
             target.choices.of(program, known)
         self.program = program
         self.multicore, self.stops = target.pool, target.stops
+        self.hurried = target.stops  # whether the compiler is to be done soon
         self.grain = 1 if checks.MEMORY in carries else grain  # more pieces, more races to find
         lowerer_class: type[Lowerer] = Lowerer
         self.emitter: type[CEmitter] = CEmitter
@@ -100,7 +102,7 @@ class CBackend:
         if self._compiled is None:
             from futad.runtime.cc import QUICK_FLAGS, build_library
 
-            flags = QUICK_FLAGS if self.stops else ()
+            flags = QUICK_FLAGS if self.hurried else ()
             library = build_library(self.source, threads=self.multicore, flags=flags)
             if self.reports is None:
                 self._compiled = CLibrary(library, self.layout())
@@ -110,6 +112,12 @@ class CBackend:
                 first = self.memory_checked.compiled if self.memory_checked is not None else None
                 self._compiled = CheckedLibrary(library, self.layout(), self.program, self.plan, first)
         return self._compiled
+
+    def unhurried(self) -> CBackend:
+        """The same text, for which the compiler takes its time."""
+        made = copy.copy(self)
+        made.hurried, made._compiled = False, None
+        return made
 
     def layout(self) -> Layout:
         """How the entries are called."""

@@ -1,14 +1,18 @@
-"""Two builds of a program: a quick one that runs at once, and the full one, which replaces it while the program runs.
+"""Three builds of a program: a quick one that runs at once, and two that replace it while the program runs.
 
 The quick build is C for one thread, without the transformations that make code larger, compiled with little effort: a
 tenth of the time.  Meanwhile, and afterwards, the full code is emitted by a thread and compiled by a process of its own
-(`cc.build_in_background`), which goes on if this one ends: the next process finds what it makes in the cache.
+(`runtime/background.py`), which goes on if this one ends: the next process finds what it makes in the cache.  Before
+that it compiles the quick code once more, with all the effort: the middle build, which is there much sooner than the
+full one and runs loops in vectors, so that a program that calls in a loop from its first second on need not wait
+(`benchmarks/everyday.py` prints when its hundredth gradient is there).
 
-A call that is under way in the quick build when the full one is there does not hold anybody up: the full code starts on
-the same arguments, and the quick code, which looks after each iteration of its loops whether it is to go on
-(`Target.stops`), ends.  So no call takes longer than the full build, and the call with it, would have.
+A call that is under way in an earlier build when the full one is there does not hold anybody up: the full code starts
+on the same arguments, and the earlier code, which looks after each iteration of its loops whether it is to go on
+(`Target.stops`), ends.  So no call takes longer than the full build, and the call with it, would have.  A call in the
+quick build ends when the middle one is there, and begins again in that.
 
-Both builds compute the same program after the same passes; sums of floats are taken in another order, so that last
+All builds compute the same program after the same passes; sums of floats are taken in another order, so that last
 digits may differ, as they do between `c` and `multicore`.  A program that prints or recurses has the full build alone.
 """
 
@@ -31,11 +35,12 @@ from futad.core import ir
 from futad.core.callgraph import recursive
 from futad.core.measures import Measured
 from futad.errors import Error, warn
-from futad.runtime import cc
+from futad.runtime import background, cc
 from futad.runtime.ffi import Stopped
 from futad.target import C, Target
 
 VARIABLE = "FUTAD_QUICK"
+ENOUGH = 4  # processors, that a compiler in the background does not slow the one which somebody waits for
 PAUSE = 0.02  # seconds until a call that another one has stopped is tried again
 TARGET = replace(C, jams=False, outer_lanes=False, tiles=False, packs=False, stops=True)
 
@@ -57,7 +62,7 @@ def differs(program: ir.Program) -> bool:
 
 
 class QuickThenFull:
-    """The two builds as one executor; `emitted` is told of the full one as soon as its code is there."""
+    """The builds as one executor; `emitted` is told of the full one as soon as its code is there."""
 
     fresh = True
 
@@ -65,6 +70,7 @@ class QuickThenFull:
         self, program: ir.Program, target: Target, emitted: Callable[[CBackend], None] = lambda full: None
     ) -> None:
         self._program, self._target, self._emitted = program, target, emitted
+        self._middle: CBackend | None = None
         self._full: CBackend | None = None
         self._failed: BaseException | None = None
         self._renew()
@@ -72,12 +78,16 @@ class QuickThenFull:
         self._quick = self._last = CBackend(program, TARGET)
         _ = self._quick.source
         self._start()  # while the quick code is compiled
-        _ = self._quick.compiled
+        try:
+            _ = self._quick.compiled
+        finally:
+            self._at_work.set()
         forks.watch(self)
 
     def _renew(self) -> None:
         self._lock = threading.Condition()
         self._ended = threading.Event()
+        self._at_work = threading.Event()  # the quick build is, and the compiler has time for others
         self._calls: list[_Call] = []
         self._begun = False
 
@@ -85,8 +95,9 @@ class QuickThenFull:
         """See `forks.py`: the thread that waits for the full build is not there; the next call starts another."""
         if self._full is None and self._failed is None:
             self._renew()
+            self._at_work.set()
 
-    # -- the full build
+    # -- the builds in the background
 
     def _start(self) -> None:
         with self._lock:
@@ -96,10 +107,23 @@ class QuickThenFull:
 
     def _build(self) -> None:
         try:
+            builds = background.Builds()
+            middle = self._quick.unhurried()
+            builds.add(cc.library(middle.source), only_here=True)
             full = CBackend(self._program, self._target)
             source = full.source
             self._emitted(full)
-            cc.build_in_background(source, threads=full.multicore)
+            library = cc.library(source, threads=full.multicore)
+            wanted = not library.done
+            if wanted:
+                builds.add(library, yields=3)  # more, and where all processors are busy nobody would see it end
+            if self._target.threads < ENOUGH:
+                self._at_work.wait()
+            builds.end()
+            if wanted:
+                builds.wait()
+                self._go_over(middle)
+                builds.finish()
             _ = full.compiled
             self._full = full
         except BaseException as e:
@@ -114,7 +138,23 @@ class QuickThenFull:
                     call.over.set()
                 if self._full is not None:
                     self._lock.wait_for(lambda: not self._calls)
-                    self._quick.compiled.forget()
+                    for build in (self._quick, self._middle):
+                        if build is not None:
+                            build.compiled.forget()
+
+    def _go_over(self, middle: CBackend) -> None:
+        """From now on calls are by the middle build.  As there is one before and one after it, nobody misses it if it
+        could not be made."""
+        if not cc.library(middle.source).done:
+            return
+        with contextlib.suppress(Error):
+            _ = middle.compiled
+            with self._lock:
+                self._middle = middle
+                for call in self._calls:
+                    call.over.set()
+                self._lock.wait_for(lambda: all(call.build is middle for call in self._calls))
+                self._quick.compiled.forget()
 
     def settled(self) -> CBackend:
         """The full build, when it is there.  Raises what kept it from being made."""
@@ -137,40 +177,47 @@ class QuickThenFull:
         return self._full.run(name, args)
 
     def _raced(self, name: str, args: Sequence[Any]) -> list[Any]:
-        """A call by the quick build, or by the full one if that is there first."""
+        """A call by a build that is there, or by a better one if that is there before it ends."""
         self._start()
-        call = _Call(self._quick, name, self._private(name, args))
+        args_of_call = self._private(name, args)
         with self._lock:
             if self._full is not None:
                 raise Stopped
+            call = _Call(self._middle or self._quick, name, args_of_call)
             self._calls.append(call)
         thread = threading.Thread(target=call.run, name="futad-call", daemon=True)
         thread.start()
         try:
             call.over.wait()
-            if not call.done and self._full is None:  # the full build has failed
+            better = self._full or self._middle
+            if not call.done and better in (None, call.build):  # the full build has failed
                 thread.join()
             if call.done:
-                self._last = self._quick
+                self._last = call.build
                 return call.result()
-            assert self._full is not None
-            self._last = self._full
-            with self._ending(thread):
-                return self._full.run(name, args)
+            assert better is not None
+            with self._ending(call, thread):
+                if better is self._full:
+                    self._last = better
+                    return better.run(name, args)
+            if not isinstance(call.error, Stopped):  # it has ended by itself
+                self._last = call.build
+                return call.result()
         except BaseException:  # also an interrupt
             if thread.is_alive():
-                with self._ending(thread):
+                with self._ending(call, thread):
                     raise
             raise
         finally:
             with self._lock:
                 self._calls.remove(call)
                 self._lock.notify_all()
+        return self._raced(name, args)
 
     @contextlib.contextmanager
-    def _ending(self, thread: threading.Thread) -> Iterator[None]:
+    def _ending(self, call: _Call, thread: threading.Thread) -> Iterator[None]:
         """A call in the thread ends; it has when the block is over, and the arguments are the caller's again."""
-        with self._quick.compiled.stopping():
+        with call.build.compiled.stopping():
             try:
                 yield
             finally:
@@ -189,10 +236,10 @@ class QuickThenFull:
 
 
 class _Call:
-    """A call of the quick build in a thread of its own."""
+    """A call of a build in a thread of its own."""
 
-    def __init__(self, quick: CBackend, name: str, args: Sequence[Any]) -> None:
-        self.quick, self.name, self.args = quick, name, args
+    def __init__(self, build: CBackend, name: str, args: Sequence[Any]) -> None:
+        self.build, self.name, self.args = build, name, args
         self.over = threading.Event()  # or there is no need to wait for it
         self.done = False
         self.values: list[Any] = []
@@ -200,7 +247,7 @@ class _Call:
 
     def run(self) -> None:
         try:
-            self.values = self.quick.run(self.name, self.args)
+            self.values = self.build.run(self.name, self.args)
         except BaseException as e:
             self.error = e
         self.done = True

@@ -16,7 +16,6 @@ import contextlib
 import ctypes
 import errno
 import functools
-import json
 import os
 import platform
 import re
@@ -25,13 +24,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
 from futad import cache
-from futad.core import scalarlib
 from futad.errors import BackendError, Error, InternalError, UsageError
 
 PATIENCE = 1800  # seconds that a compiler may take
@@ -191,6 +189,8 @@ def compiler_available() -> bool:
 
 def headers() -> dict[str, str]:
     """The headers emitted code may include, by name: the files, and those made of the records of scalar operations."""
+    from futad.core import scalarlib  # which imports NumPy
+
     return {**_files(), **scalarlib.generated()}
 
 
@@ -313,23 +313,36 @@ def build_library(source: str, *, threads: bool = False, flags: Sequence[str] = 
     `threads`: it has several threads; `flags` go last among the flags.  Raises BackendError if there is no working
     compiler, InternalError if the compiler rejects the source.
     """
-    key, build = _library(source, threads, flags)
-    lib = _loaded.get(key)
+    build = library(source, threads=threads, flags=flags)
+    lib = _loaded.get(build.key)
     if lib is None:
-        lib = _loaded[key] = _load(key, build)
+        lib = _loaded[build.key] = _load(build)
     return lib
 
 
-def library_key(source: str, *, threads: bool = False) -> str:
-    """The key under which `build_library` keeps what it makes of the source."""
-    return _library(source, threads, ())[0]
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A library that is to be built: the key under which the cache keeps it, and what the compiler is asked for."""
+
+    key: str
+    compiler: Compiler
+    source: str
+    options: tuple[str, ...]
+
+    @property
+    def done(self) -> bool:
+        """Whether it is in the cache."""
+        return cache.find(self.key, ".so") is not None
+
+    def __call__(self, out: Path) -> None:
+        _compile(self.compiler, self.source, self.options, out)
 
 
-def _library(source: str, threads: bool, flags: Sequence[str]) -> tuple[str, Callable[[Path], None]]:
-    """A library's key, and what builds it."""
+def library(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> Build:
+    """The library of `build_library`, which need not be built."""
     compiler = find_compiler()
     extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
-    options = [*compile_flags(threads=threads, compiler=compiler), *extra]
+    options = (*compile_flags(threads=threads, compiler=compiler), *extra)
     key = cache.digest(
         source,
         *headers().values(),
@@ -340,34 +353,7 @@ def _library(source: str, threads: bool, flags: Sequence[str]) -> tuple[str, Cal
         cpu(),
         platform.platform(),
     )
-    return key, lambda out: _compile(compiler, source, options, out)
-
-
-def build_in_background(source: str, *, threads: bool = False) -> None:
-    """As `build_library`, but nothing is loaded, and it is done by a process of its own, which yields to others and
-    goes on when this one ends; waits for it.  If it fails or cannot be started, nothing is in the cache."""
-    if getattr(sys, "frozen", False) or cache.find(library_key(source, threads=threads), ".so") is not None:
-        return  # a program that is packed together with Python would start itself
-    root = str(Path(__file__).resolve().parent.parent.parent)
-    before = os.environ.get("PYTHONPATH")
-    path = os.pathsep.join([root, before]) if before else root
-    environment = {**os.environ, "PYTHONPATH": path, "FUTAD_PROGRESS": "0"}
-    job = json.dumps({"source": source, "threads": threads}).encode()
-    with contextlib.suppress(OSError):
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-c", "from futad.runtime.cc import background_build; background_build()"],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment,
-            start_new_session=True,
-        )  # fmt: skip
-        process.communicate(job)
-
-
-def background_build() -> None:
-    """What the process of `build_in_background` does."""
-    os.nice(3)  # more, and where all processors are busy nobody would see it end
-    job = json.loads(sys.stdin.buffer.read())
-    key, build = _library(job["source"], job["threads"], ())
-    cache.fetch(key, ".so", build)
+    return Build(key, compiler, source, options)
 
 
 def build_program(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> bytes:
@@ -418,13 +404,13 @@ def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = Fals
     return cache.fetch(key, "" if executable else ".so", build)
 
 
-def _load(key: str, build: Callable[[Path], None]) -> ctypes.CDLL:
-    path = cache.fetch(key, ".so", build)
+def _load(build: Build) -> ctypes.CDLL:
+    path = cache.fetch(build.key, ".so", build)
     try:
         return ctypes.CDLL(str(path))
     except OSError:
         # A cache on a file system mounted noexec, say.
-        private = cache.build_privately(key, ".so", build)
+        private = cache.build_privately(build.key, ".so", build)
     try:
         return ctypes.CDLL(str(private))
     except OSError as e:
@@ -478,6 +464,8 @@ def _with_less(compiler: Compiler, options: Sequence[str], rest: Sequence[str], 
 
 def _included(source: str) -> set[str]:
     """The headers that a text includes, and those that these include."""
+    if not _INCLUDE.search(source):
+        return set()
     known = headers()
     found: set[str] = set()
     texts = [source]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
-from futad.backend import c
+from futad.backend import c, quick
 from futad.backend.c import CBackend
 from futad.backend.cuda import DeviceBackend
 from futad.core.ir import Program
@@ -57,6 +58,17 @@ def smallest_pieces() -> Iterator[None]:
         c.GRAIN = before
 
 
+@contextmanager
+def middle_builds() -> Iterator[None]:
+    """Within it the code of C is that of middle builds (`backend/quick.py`)."""
+
+    def made(program: Program, *_: Any) -> CBackend:
+        return CBackend(program, quick.TARGET).unhurried()
+
+    with patch.object(c, "CBackend", made):
+        yield
+
+
 def device_backend(
     program: Program, carries: frozenset[str] | None = None, *, loops_by_host: bool = False
 ) -> DeviceBackend:
@@ -73,5 +85,6 @@ def flattened(program: Program) -> DeviceModule:
 
 
 __all__ = [
-    "c_backend", "common", "device_backend", "flattened", "lowered", "prepared", "smallest_pieces", "without_accs",
+    "c_backend", "common", "device_backend", "flattened", "lowered", "middle_builds", "prepared", "smallest_pieces",
+    "without_accs",
 ]  # fmt: skip

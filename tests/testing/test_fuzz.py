@@ -140,6 +140,18 @@ def test_threads_share_small_programs() -> None:
     assert c.GRAIN > 1
 
 
+@needs_cc
+def test_the_middle_build_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = (("chains", 7), ("cholesky", 3), ("stencil", 5))
+    task = Task(0, batch.MIDDLE, "f64", chosen, ("rev",))
+    texts: list[str] = []
+    source = c.CBackend.source
+    monkeypatch.setattr(c.CBackend, "source", property(lambda made: texts.append(source.fget(made)) or texts[-1]))
+    out = batch.run(task)
+    assert not out.findings and sum(out.tried.values()) == len(chosen)
+    assert texts and all('"stops.h"' in text and "FUTAD_GRAIN" not in text for text in texts)
+
+
 @pytest.mark.slow
 def test_passes_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The IR is checked after each pass, and what the passes of C make has the values it should have."""

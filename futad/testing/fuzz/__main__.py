@@ -21,7 +21,7 @@ from futad.testing.fuzz.workers import Pool
 
 BATCH = 14  # programs in one file
 # Of how many files in a hundred: a program of `multicore` takes the C compiler four times as long.
-SHARES = {"c": 60, "emulated": 25, "multicore": 15, "interp": 1, "cuda": 30, "passes": 1}
+SHARES = {"c": 60, "emulated": 25, "multicore": 15, "interp": 1, "cuda": 30, "middle": 5, "passes": 1}
 
 OFTEN = {"inplace": 5}  # kinds that are many kinds of program
 

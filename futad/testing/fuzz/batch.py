@@ -19,7 +19,7 @@ from futad.api.program import Program
 from futad.core.interp import Interpreter
 from futad.errors import AssertionFailed, BackendError, CheckFailure, Error, InternalError
 from futad.fires import counting
-from futad.testing.build import smallest_pieces
+from futad.testing.build import middle_builds, smallest_pieces
 from futad.testing.fuzz import budgets, oracle
 from futad.testing.fuzz.cases import SECOND, Case, Inputs, case, head, inputs, modes_of, ties
 from futad.testing.fuzz.shrink import shrunk, wrong_like
@@ -29,6 +29,7 @@ PLAIN = ("inline", "asserts", "invert", "ad")
 CALLS = 2  # inputs that each program is called with
 PASSES = "passes"  # in place of a backend: the passes of these targets; the interpreter runs what those of C make
 THROUGH = ("multicore", "cuda", "c")
+MIDDLE = "middle"  # in place of a backend: the middle build of `auto`
 DEVICES = ("emulated", "cuda", PASSES)
 NOT_ON_DEVICES = "does not run the recursive function"  # a refusal of devices that is no finding
 
@@ -173,8 +174,9 @@ class Compiled:
                     made = compile_program(Core(funs, core.name), target=TARGETS[name], check=True)
                 self.made = Interpreter(made)
             elif backend != "interp":
-                self.program = Program(Core(funs, core.name), backend=backend, check=check, texts={"fuzz.fut": text})
-                with smallest_pieces():  # sizes are small, too
+                named = target_name(backend)
+                self.program = Program(Core(funs, core.name), backend=named, check=check, texts={"fuzz.fut": text})
+                with middle_builds() if backend == MIDDLE else smallest_pieces():  # sizes are small, too
                     self.program.executor()
         wanted = {f"{m}{k}" for k, c in enumerate(cases) for m in c.reference}
         funs = {k: f for k, f in core.funs.items() if f.entry is None or f.entry.name in wanted}
@@ -197,6 +199,11 @@ class Compiled:
         f = self.functions[entry]
         flat = f.signature.bind([_copy(a) for a in args])
         return f.signature.visible((by or self.plain).run(f.symbol, flat))
+
+
+def target_name(backend: str) -> str:
+    """The target whose passes a program has seen."""
+    return {PASSES: "c", MIDDLE: "multicore"}.get(backend, backend)
 
 
 def _copy(a: Any) -> Any:
@@ -350,7 +357,7 @@ def suspect(c: Case, mode: str, backend: str, number: int) -> str:
     trace = Trace(after=lambda name, p: stages.append((name, p)))
     try:
         want = values(compile_program(budgets.without(core), passes=PLAIN))
-        compile_program(core, trace=trace, target=target_of("c" if backend == PASSES else backend))
+        compile_program(core, trace=trace, target=target_of(target_name(backend)))
         names = [name for name, _ in stages]
         for name, p in stages[names.index("ad") if "ad" in names else 0 :]:
             if oracle.equal(values(p), want, c.precision):
