@@ -58,3 +58,23 @@ def test_same_results_without_the_loop(name: str) -> None:
 def test_too_much_code_and_unknown_iterations_stay_loops(iterations: str) -> None:
     loop = f"loop y = x for _i < {iterations} do f64.sin y + x"
     assert loops(f"entry f (n: i64) (x: f64): f64 = #[unroll] {loop}", "f") == 1
+
+
+ROWS = """
+def f [n] (xs: [n]f64) (k: i64) (s: f64): f64 =
+  let (a, v) = #[stripmine(2)] loop (a, v) = (s, copy xs) for _i < 4 do
+    (f64.sin a * v[1], if n > 0 then (if (n + 1) % 2 == 0 then v with [(k + 1) % n] = v[2] * a else v) else v)
+  in a + f64.sum v
+entry back [n] (xs: [n]f64) (k: i64) (s: f64) = #[checkpoint(1, nest=false)] vjp (\\(xs, s) -> f xs k s) (xs, s) 1
+entry kept [n] (xs: [n]f64) (k: i64) (s: f64) = vjp (\\(xs, s) -> f xs k s) (xs, s) 1
+"""
+
+
+@pytest.mark.parametrize("backend", ["interp", "c"])
+def test_a_loop_of_one_iteration_that_overwrites_a_row_of_another_array(backend: str) -> None:
+    """The return sweep runs a part of the loop again from a row of the states that it kept."""
+    prog = futad.compile(ROWS, backend=backend, check=True)
+    for n in (3, 4, 5):
+        xs = np.linspace(0.5, 1.5, n)
+        for got, want in zip(prog.back(xs, 2, 0.7), prog.kept(xs, 2, 0.7), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-13)

@@ -7,8 +7,9 @@ from typing import Any
 from futad.core import ir
 from futad.core.ir import Lambda, Stm
 from futad.core.operator import divisor
+from futad.core.roots import Roots
 from futad.core.scalarops import OPS
-from futad.core.types import FALSE, TRUE, AccType, Atom, Const, Prim, Var, elem_of, shape_of, zero
+from futad.core.types import FALSE, TRUE, AccType, ArrayType, Atom, Const, Prim, Var, elem_of, shape_of, zero
 from futad.legality import Legality
 from futad.rewrite.context import Context
 from futad.rewrite.strategy import Result, rule
@@ -48,6 +49,23 @@ def if_constant(stm: Stm, ctx: Context) -> Result:
     return [*lam.stms, *aliases_of(stm.pat, lam.result)]
 
 
+def _begun(e: ir.For, ctx: Context) -> tuple[list[Stm], tuple[Atom, ...]]:
+    """The loop's variables at its start, for code in its place.  A loop copies an array that it overwrites and others
+    read (docs/architecture.md, Consumption); there the copy is written: what is part of another array may be that of a
+    scope that runs more than once."""
+    copies: list[Stm] = []
+    out: list[Atom] = []
+    written: set[Var] | None = None
+    for p, a in zip(e.variables, e.inits, strict=True):
+        if type(a.type) is ArrayType and (d := ctx.exp(a)) is not None and any(d.views()):
+            written = Roots(e.body.stms).overwritten if written is None else written
+            if p in written:
+                copies.append(Stm((v := Var(p.name, a.type),), ir.Copy(a)))
+                a = v
+        out.append(a)
+    return copies, tuple(out)
+
+
 @rule(ir.For)
 def for_few(stm: Stm, ctx: Context) -> Result:
     """`for i < 0 do ..` -> the initial values; `for i < 1 do body` -> the body with i = 0."""
@@ -57,7 +75,8 @@ def for_few(stm: Stm, ctx: Context) -> Result:
     if e.bound.value <= 0:
         return aliases_of(stm.pat, e.inits)
     i, *params = e.body.params
-    before = [Stm((i,), ir.Alias(zero(i.type))), *aliases_of(tuple(params), e.inits)]
+    copies, inits = _begun(e, ctx)
+    before = [Stm((i,), ir.Alias(zero(i.type))), *copies, *aliases_of(tuple(params), inits)]
     return [*before, *e.body.stms, *aliases_of(stm.pat, e.body.result)]
 
 
@@ -74,8 +93,7 @@ def for_unrolled(stm: Stm, ctx: Context) -> Result:
     e: Any = stm.exp
     if ("unroll",) not in stm.attrs or type(e.bound) is not Const or e.bound.value * _size(e.body) > MOST_UNROLLED:
         return None
-    out: list[Stm] = []
-    values: tuple[Atom, ...] = e.inits
+    out, values = _begun(e, ctx)
     i, *params = e.body.params
     for k in range(e.bound.value):
         iteration = ir.Renamer({i: Const(i.type, k), **dict(zip(params, values, strict=True))})
