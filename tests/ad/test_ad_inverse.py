@@ -547,3 +547,20 @@ def test_an_array_without_elements_is_not_put_together() -> None:
     """A loop of no iterations over arrays of no elements, under two derivatives: found by the fuzzer."""
     done = run(Task(0, "interp", "f64", (("fft", 12020352),), ("revrev",)))
     assert done.findings == [] and done.calls
+
+
+RELAXED = """
+def f [n] (x: [n]f64): [n]f64 =
+  loop (x: *[n]f64) = copy x for _r < 2 do
+    loop (x: *[n]f64) = x for i < n - 2 do
+      x with [i + 1] = x[i + 1] + 1 * (x[i] * f64.cos x[i + 2] - x[i + 1])
+entry back [n] (x: [n]f64) (s: [n]f64) = #[reversible(exact)] vjp f x s
+entry kept [n] (x: [n]f64) (s: [n]f64) = #[reversible(false)] vjp f x s
+"""
+
+
+def test_an_element_that_a_step_drops_is_kept() -> None:
+    """`x + 1 * (y - x)` is y: no equation gives back x."""
+    prog = futad.compile(RELAXED, backend="interp")
+    x, s = np.linspace(0.5, 2.0, 100), np.linspace(-1.0, 1.0, 100)  # more than may be mended
+    np.testing.assert_allclose(prog.back(x, s), prog.kept(x, s), rtol=1e-13)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from futad.ad.inverse.solver import STUCK, Solver
 from futad.core import ir
 from futad.core.builder import Builder, Ex
-from futad.core.types import Atom, Const, Prim, Var
+from futad.core.types import Atom, Const, Prim, Var, zero
 
 MOST = 3  # unknowns of a system
 DEPTHS = (12, 5, 4, 3, 2, 1)  # operations that are looked through; what is then left is an unknown
@@ -27,9 +27,10 @@ class Form:
     def plus(self, other: Form, minus: bool = False) -> Form:
         factors = dict(self.factors)
         for v, c in other.factors.items():
-            total = _sum(factors.get(v), c, minus)
+            total = _sum(factors.pop(v, None), c, minus)
             assert total is not None
-            factors[v] = total
+            if total.atom is not zero(total.type):  # `x + 1 * (y - x)` tells nothing of x
+                factors[v] = total
         return Form(_sum(self.constant, other.constant, minus), factors)
 
     def scaled(self, by: Ex, divide: bool = False) -> Form:
@@ -42,8 +43,12 @@ class Form:
 def _sum(x: Ex | None, y: Ex | None, minus: bool) -> Ex | None:
     if y is None:
         return x
+    if minus and type(y.atom) is Const:
+        y, minus = Ex(y.b, Const(y.type, -y.atom.value)), False
     if x is None:
         return -y if minus else y
+    if type(x.atom) is Const and type(y.atom) is Const and x.atom.value == -y.atom.value:
+        return Ex(x.b, zero(x.type))
     return x - y if minus else x + y
 
 
