@@ -24,13 +24,17 @@ class Form:
     constant: Ex | None
     factors: dict[Var, Ex]
 
+    @property
+    def tells(self) -> bool:
+        """Whether no unknown has the factor 0: `x + 1 * (y - x)` tells nothing of x."""
+        return all(c.atom is not zero(c.type) for c in self.factors.values())
+
     def plus(self, other: Form, minus: bool = False) -> Form:
         factors = dict(self.factors)
         for v, c in other.factors.items():
-            total = _sum(factors.pop(v, None), c, minus)
+            total = _sum(factors.get(v), c, minus)
             assert total is not None
-            if total.atom is not zero(total.type):  # `x + 1 * (y - x)` tells nothing of x
-                factors[v] = total
+            factors[v] = total
         return Form(_sum(self.constant, other.constant, minus), factors)
 
     def scaled(self, by: Ex, divide: bool = False) -> Form:
@@ -89,7 +93,7 @@ def _system(s: Solver, depth: int) -> bool:
             continue
         if e.op in ("add", "sub", "mul", "div", "neg") and any(s.value(a) is None for a in e.args):
             form = _of(s, e, depth)
-            if form is not None and 0 < len(form.factors) <= MOST:
+            if form is not None and 0 < len(form.factors) <= MOST and form.tells:
                 equations.append((form, r, stm))
     for form, _, _ in equations:
         unknowns = list(form.factors)
