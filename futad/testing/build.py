@@ -60,10 +60,11 @@ def smallest_pieces() -> Iterator[None]:
 
 @contextmanager
 def middle_builds() -> Iterator[None]:
-    """Within it the code of C is that of middle builds (`backend/quick.py`)."""
+    """Within it the code of C is that of middle builds (`backend/quick.py`), of programs that have one."""
 
-    def made(program: Program, *_: Any) -> CBackend:
-        return CBackend(program, quick.TARGET).unhurried()
+    def made(program: Program, target: Target) -> CBackend:
+        full = quick.differs(program)
+        return CBackend(program, target) if full else CBackend(program, quick.TARGET).unhurried()
 
     with patch.object(c, "CBackend", made):
         yield

@@ -144,7 +144,8 @@ def growing(g: Gen) -> Program:
     body = (f"  let u = loop (u: []t) = {g.c('copy x', '[]', 'map small x', 'x[:n / 2]')} for i < {g.c('4', 'm', '(n % 4 + 1)')} do\n"
             f"    let e = {g.c(last, first)} in let f = {g.c(last, first, 't.sum u')} in let z = {new} in\n    {grow}\n"
             f"  in ({g.c('t.sum (map2 (%z j -> z * t.cos (t.i64 j)) u (indices u))', 'small (t.sum u)', '(loop s = 0.1 for z in u do small (s + z))')}, t.sum u + t.i64 (length u))").replace("%z", "\\z")  # fmt: skip
-    return g.program("growing", [X, Param("v", ("m",))], [(), ()], body)
+    most = {"m": 9} if "length u / 2" in grow else {}  # of iterations, each of which makes it half as long again
+    return g.program("growing", [X, Param("v", ("m",))], [(), ()], body, most=most)
 
 
 FAMILIES = [growing, network, attention, descent, solver, scans, pieces]
