@@ -45,8 +45,9 @@ _BLOCK = re.compile(r"(<!-- figures: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Seconds of a program's value and gradient, by system; `first` until the first gradient of a process, `memory` in
-    bytes that a gradient takes; `bound` the least seconds of value and gradient, `dense` whether to be near them."""
+    """Seconds of a program's value and gradient, by system; `first` and `hundred` until the first and the hundredth
+    gradient of a process, `memory` in bytes that a gradient takes; `bound` the least seconds of value and gradient,
+    `dense` whether to be near them."""
 
     name: str
     value: dict[str, float]
@@ -55,6 +56,7 @@ class Row:
     memory: dict[str, float]
     bound: dict[str, float] = field(default_factory=dict)
     dense: bool = False
+    hundred: dict[str, float] = field(default_factory=dict)
 
     def share(self, what: str) -> float | None:
         """Of the machine's bound that futad's value or gradient reaches."""
@@ -111,7 +113,7 @@ def everyday(record: dict[str, Any]) -> list[Row]:
     def row(r: dict[str, Any]) -> Row:
         bound = {what: found["seconds"] for what, found in r.get("bound", {}).items() if what != "failed"}
         figures = [of(r, what) for what in ("value", "gradient", "first", "memory")]
-        return Row(r["row"], *figures, bound, r.get("dense", False))
+        return Row(r["row"], *figures, bound, r.get("dense", False), of(r, "hundred"))
 
     return [row(r) for r in record["rows"] if not r["wrong"]]
 
@@ -165,12 +167,14 @@ def table(rows: Sequence[Row]) -> str:
     """All ratios of all rows; shares of the bound, if these are known."""
     whole, bounded = bool(rows[0].first), any(r.bound for r in rows)
     head = ["program", "gradient / value", "JAX: value", "gradient", "PyTorch: value", "gradient"]
-    head += ["JAX: first gradient", "memory"] if whole else []
+    head += ["JAX: first gradient", "hundredth", "memory"] if whole else []
     head += ["of the bound: value", "gradient"] if bounded else []
     lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
     for r in rows:
         cells = [number(r.cost), *[number(ratio(t, [p])) for p in _PEERS for t in (r.value, r.gradient)]]
-        cells += [number(ratio(r.first, ["jax"])), number(ratio(r.memory, ["jax"], 1 << 18))] if whole else []
+        if whole:
+            alone = [ratio(r.first, ["jax"]), ratio(r.hundred, ["jax"]), ratio(r.memory, ["jax"], 1 << 18)]
+            cells += map(number, alone)
         cells += [percent(r.share(what)) for what in ("value", "gradient")] if bounded else []
         lines.append(f"| {name_of(r)}{'*' * (bounded and r.dense)} | {' | '.join(cells)} |")
     return "\n".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ from futad.errors import Error
 from futad.runtime import cc
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+END = b"\n"  # the line after the last job
 START = "from futad.runtime.background import main; main()"
 
 
@@ -52,8 +54,8 @@ class Builds:
     def end(self) -> None:
         """There are no more: it begins."""
         if self._process is not None and self._process.stdin is not None:
-            with contextlib.suppress(OSError):
-                self._process.stdin.close()
+            with contextlib.suppress(OSError), self._process.stdin as jobs:
+                jobs.write(END)  # children that this process has forked may keep the pipe open
 
     def wait(self) -> None:
         """Until one more is built, or will not be."""
@@ -70,7 +72,7 @@ class Builds:
 
 def main() -> None:
     """What the process does."""
-    for line in sys.stdin.buffer.read().splitlines():
+    for line in list(itertools.takewhile(END.__ne__, sys.stdin.buffer)):
         job = json.loads(line)
         if job["waits"] not in (None, os.getppid()):
             continue
