@@ -223,7 +223,10 @@ def joined(lo: Lowerer, v: Var, pieces: list[tuple[Expr, View]], size: Expr) -> 
     rows = views[0].rank > 1
     if rows and not _lie_alike(views) or not only_maps_read(sc, v, rows):
         return None
-    (ROWS if rows else IN_PIECES).fired()
+    if rows:
+        ROWS.fired()
+    else:
+        IN_PIECES.fired()
     starts = tuple([lo.let(at, "at") for at, _ in pieces])
     base = Joined(views[0].elem, starts, views)
     return View(base, ir.ZERO, (ir.ONE, *views[0].strides[1:]), (size, *views[0].shape[1:]), injective=False)
