@@ -1,5 +1,5 @@
 /* Code that ends early when it is told to (`Target.stops`), and is compiled sooner than it runs: each loop asks in each
- * iteration, and matrix products and contractions are plain loops, which ask, too.
+ * iteration, and matrix products and contractions are a few loops, which ask, too.
  *
  *   futad_stop(stop)        from another thread: calls end with FUTAD_STOPPED, from now on or no longer
  *   FUTAD_STOPS(label);     goes to the label if so

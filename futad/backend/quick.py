@@ -18,6 +18,7 @@ digits may differ, as they do between `c` and `multicore`.  A program that print
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import os
 import shlex
@@ -41,6 +42,7 @@ from futad.target import C, Target
 
 VARIABLE = "FUTAD_QUICK"
 ENOUGH = 4  # processors, that a compiler in the background does not slow the one which somebody waits for
+PATIENCE = 2.0  # seconds that the end of a process waits for the full code
 PAUSE = 0.02  # seconds until a call that another one has stopped is tried again
 TARGET = replace(C, jams=False, outer_lanes=False, tiles=False, packs=False, stops=True)
 
@@ -87,6 +89,7 @@ class QuickThenFull:
     def _renew(self) -> None:
         self._lock = threading.Condition()
         self._ended = threading.Event()
+        self._handed = threading.Event()  # the full code is where it is compiled even if this process ends
         self._at_work = threading.Event()  # the quick build is, and the compiler has time for others
         self._calls: list[_Call] = []
         self._begun = False
@@ -94,6 +97,7 @@ class QuickThenFull:
     def forked(self) -> None:
         """See `forks.py`: the thread that waits for the full build is not there; the next call starts another."""
         if self._full is None and self._failed is None:
+            atexit.unregister(self._handed_over)
             self._renew()
             self._at_work.set()
 
@@ -103,23 +107,29 @@ class QuickThenFull:
         with self._lock:
             begun, self._begun = self._begun, True
         if not begun:
+            atexit.register(self._handed_over)
             threading.Thread(target=self._build, name="futad-build", daemon=True).start()
+
+    def _handed_over(self) -> None:
+        """At the end of the process, which may come before the full code is emitted."""
+        self._handed.wait(PATIENCE)
 
     def _build(self) -> None:
         try:
-            builds = background.Builds()
-            middle = self._quick.unhurried()
-            builds.add(cc.library(middle.source), only_here=True)
             full = CBackend(self._program, self._target)
             source = full.source
             self._emitted(full)
             library = cc.library(source, threads=full.multicore)
+            builds = background.Builds()
+            middle = self._quick.unhurried()
+            builds.add(cc.library(middle.source), only_here=True)
             wanted = not library.done
             if wanted:
                 builds.add(library, yields=3)  # more, and where all processors are busy nobody would see it end
             if self._target.threads < ENOUGH:
                 self._at_work.wait()
             builds.end()
+            self._handed.set()
             if wanted:
                 builds.wait()
                 self._go_over(middle)
@@ -132,6 +142,8 @@ class QuickThenFull:
                 why = e.message if isinstance(e, Error) else e
                 warn(f"the program goes on with code that is not optimised: {why}")
         finally:
+            self._handed.set()
+            atexit.unregister(self._handed_over)
             with self._lock:
                 self._ended.set()
                 for call in self._calls:
