@@ -172,9 +172,9 @@ def _is_product(s: Stm) -> bool:
 
 
 def _chooses(lam: Lambda) -> bool:
-    """Whether an operator makes no floats but by choosing."""
-    ops = [(s.exp.op, s.pat[0]) if type(s.exp) is ir.Op else ("", s.pat[0]) for s in lam.stms]
-    return all(op in MOVES or op and not _float(v.type) for op, v in ops)
+    """Whether an operator makes no floats but by choosing.  An assertion in it makes nothing."""
+    made = [s for s in lam.stms if s.pat]
+    return all(type(s.exp) is ir.Op and (s.exp.op in MOVES or not _float(s.pat[0].type)) for s in made)
 
 
 def _reached(atoms: Iterable[Atom], *edges: dict[Var, list[Atom]]) -> set[Var]:
