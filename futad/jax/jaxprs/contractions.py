@@ -9,7 +9,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.types import BOOL, Atom, Prim, shape_of, zero
 from futad.jax.jaxprs.lifted import Value, nest, permuted, pointwise, whole
-from futad.jax.jaxprs.table import Site, rule
+from futad.jax.jaxprs.table import Site, full_precision, rule
 
 Labels = tuple[int, ...]
 Operand = tuple[Value, Labels]
@@ -83,7 +83,8 @@ def _product(b: Builder, x: Operand, y: Operand, out: Labels, summed: Labels, el
     return made if left == out else b.let(ir.Reshape(made, tuple([sizes[k] for k in out])))
 
 
-@rule("dot_general")
+@rule("dot_general", reads="dimension_numbers", result="preferred_element_type", hints="out_sharding",
+      only={"precision": full_precision})  # fmt: skip
 def _dot_general(s: Site, x: Value, y: Value) -> Value:
     (cx, cy), (bx, by) = s.params["dimension_numbers"]
     elem, shape = s.elem(), s.shape()

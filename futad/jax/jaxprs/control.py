@@ -11,23 +11,27 @@ from futad.core.types import BOOL, FALSE, I64, ONE, ZERO, Atom, Const, shape_of
 from futad.errors import warn
 from futad.jax.jaxprs.folds import reduced
 from futad.jax.jaxprs.lifted import Value, dense, fixed, minus, pointwise, whole
-from futad.jax.jaxprs.table import Site, elem_of_aval, rule, shape_of_aval
+from futad.jax.jaxprs.table import Site, elem_of_aval, is_one_of, rule, shape_of_aval
 
 
-@rule("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "composite")
+@rule("jit", "pjit", "closed_call", "core_call", "remat", "remat2", "checkpoint", "composite", reads="jaxpr call_jaxpr",
+      hints="in_shardings out_shardings in_layouts out_layouts donated_invars ctx_mesh name keep_unused inline "
+      "concrete prevent_cse differentiated policy attributes version",
+      only={"compiler_options_kvs": is_one_of(())})  # fmt: skip
 def _call(s: Site, *args: Value) -> list[Value]:
     closed = s.params.get("jaxpr") or s.params.get("call_jaxpr")
     return s.importer.run(s.b, closed, args)
 
 
-@rule("debug_callback", "debug_print")
+@rule("debug_callback", "debug_print", hints="callback effect partitioned fmt ordered in_tree static_args "
+      "np_printoptions has_placeholders logging_record")  # fmt: skip
 def _debug(s: Site, *args: Value) -> list[Value]:
     """Left out, with a warning: it has no results, and compiled code nobody to tell."""
     warn(f"{s.place}: futad.jax.compile leaves out {s.name}: compiled code prints and calls nothing")
     return []
 
 
-@rule("cond")
+@rule("cond", reads="branches", hints="branches_platforms")
 def _cond(s: Site, index: Value, *args: Value) -> list[Value]:
     """One of several branches; an index out of range is the nearest one."""
     branches = s.params["branches"]
@@ -58,7 +62,7 @@ def merged(b: Builder, go: Atom, new: Value, old: Value) -> Value:
     return pointwise(b, lambda c, *xs: [c.op("select", *xs)], [holds, new, old], new.shape)[0]
 
 
-@rule("while")
+@rule("while", reads="cond_nconsts body_nconsts cond_jaxpr body_jaxpr")
 def _while(s: Site, *args: Value) -> list[Value]:
     """Runs as long as the condition holds.
 
@@ -91,7 +95,7 @@ def _while(s: Site, *args: Value) -> list[Value]:
     return [whole(v) for v in made[extra:]]
 
 
-@rule("platform_index")
+@rule("platform_index", reads="platforms")
 def _platform_index(s: Site) -> Value:
     """Which of several versions of a code is for CPUs, or for all."""
     platforms = s.params["platforms"]
@@ -108,7 +112,7 @@ def scan_counts(params: Mapping[str, Any], operands: int) -> tuple[int, int]:
     return params["num_consts"], params["num_carry"]
 
 
-@rule("scan")
+@rule("scan", reads="length jaxpr reverse num_consts num_carry ft_in", hints="unroll linear _split_transpose")
 def _scan(s: Site, *args: Value) -> list[Value]:
     """A loop, or a map if nothing is carried.  What is put out goes into arrays made before."""
     p, b = s.params, s.b

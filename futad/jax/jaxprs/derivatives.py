@@ -53,7 +53,7 @@ def structs(avals: Sequence[Any]) -> list[Any]:
     return [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in avals]
 
 
-@rule("custom_jvp_call")
+@rule("custom_jvp_call", reads="call_jaxpr", hints="jvp_jaxpr_fun num_consts symbolic_zeros")
 def _custom_jvp(s: Site, *args: Value) -> list[Value]:
     return with_jvp_of_jax(s, args, lambda b, given: s.importer.run(b, s.params["call_jaxpr"], given))
 
@@ -81,7 +81,7 @@ def with_jvp_of_jax(s: Site, args: Sequence[Value], code: Code) -> list[Value]:
     return [whole(v) for v in made]
 
 
-@rule("random_gamma")
+@rule("random_gamma", reads="log_space")
 def _random_gamma(s: Site, key: Value, shape: Value) -> list[Value]:
     """JAX's own sampler, with the derivative that the implicit function theorem gives it."""
     key_type(s)
@@ -110,7 +110,8 @@ def body_of(s: Site, code: Code, args: Sequence[Value]) -> Callable[..., list[At
     return body
 
 
-@rule("custom_vjp_call", "custom_vjp_call_jaxpr")
+@rule("custom_vjp_call", "custom_vjp_call_jaxpr", reads="call_jaxpr fun_jaxpr num_consts",
+      hints="fwd_jaxpr_thunk bwd out_trees symbolic_zeros")  # fmt: skip
 def _custom_vjp(s: Site, *args: Value) -> list[Value]:
     """The function with the derivative it brings, which computes again what the function saved for it.  Forward
     derivatives, which JAX refuses, are those of the function itself.
@@ -158,7 +159,7 @@ def _custom_vjp(s: Site, *args: Value) -> list[Value]:
     return [whole(v) for v in made[len(avals) :]]
 
 
-@rule("custom_linear_solve")
+@rule("custom_linear_solve", reads="const_lengths jaxprs")
 def _custom_linear_solve(s: Site, *args: Value) -> list[Value]:
     """The solution x of A x = b from a solver S whose own derivative does not count: x + S (b - A x), where x on the
     right is S b without derivatives.

@@ -30,7 +30,7 @@ def apply(s: Site, f: Formula, *values: Value) -> Value:
 
 
 def define(name: str, f: Formula) -> None:
-    """The rule of a primitive without parameters that matter."""
+    """The rule of a primitive without parameters."""
 
     def made(s: Site, *values: Value) -> Value:
         return apply(s, f, *values)
@@ -142,7 +142,6 @@ for _name in _SAME.split():
 _FORMULAS: dict[str, Formula] = {
     "add": lambda x, y: x.op("or", y) if x.type is BOOL else x + y,
     "add_any": lambda x, y: x + y, "sub": lambda x, y: x - y,
-    "mul": lambda x, y: x.op("and", y) if x.type is BOOL else x * y,
     "div": quotient, "rem": remainder, "max": _larger("max"), "min": _larger("min"), "pow": _power,
     "and": _logical("and"), "or": _logical("or"), "xor": _logical("xor"),
     "mulhi": _logical("mul_hi"),
@@ -169,7 +168,14 @@ def _shift_right(x: Ex, y: Ex) -> Ex:
 define("shift_right_arithmetic", _shift_right)
 
 
-@rule("integer_pow")
+@rule("mul", result="out_dtype")
+def _mul(s: Site, x: Value, y: Value) -> Value:
+    """The product of both factors as what the result is."""
+    to = s.elem()
+    return apply(s, lambda p, q: p.op("and", q) if to is BOOL else converted(p, to) * converted(q, to), x, y)
+
+
+@rule("integer_pow", reads="y")
 def _integer_pow(s: Site, x: Value) -> Value:
     """By squaring (Knuth, The Art of Computer Programming, volume 2, section 4.6.3).  A negative power is one of 1 / x,
     whose derivative is a number also where x is infinite."""
@@ -191,13 +197,13 @@ def converted(x: Ex, to: Prim) -> Ex:
     return Ex(x.b, x.b.convert(to, x.atom))
 
 
-@rule("convert_element_type")
+@rule("convert_element_type", result="new_dtype", hints="weak_type sharding")
 def _convert(s: Site, x: Value) -> Value:
     to = s.elem()
     return x if to is x.elem else apply(s, lambda e: converted(e, to), x)
 
 
-@rule("reduce_precision")
+@rule("reduce_precision", reads="exponent_bits mantissa_bits")
 def _reduce_precision(s: Site, x: Value) -> Value:
     sizes = {PRIMS["f16"]: (5, 10), PRIMS["f32"]: (8, 23), PRIMS["f64"]: (11, 52)}
     wanted = (s.params["exponent_bits"], s.params["mantissa_bits"])
@@ -207,7 +213,7 @@ def _reduce_precision(s: Site, x: Value) -> Value:
     return apply(s, lambda e: converted(converted(e, to), e.type), x)
 
 
-@rule("round")
+@rule("round", reads="rounding_method")
 def _round(s: Site, x: Value) -> Value:
     if int(s.params["rounding_method"]):
         return apply(s, lambda e: e.op("round"), x)
@@ -226,7 +232,7 @@ def bits_of(x: Ex) -> Ex:
     return converted(x, PRIMS[f"u{8 if x.type is BOOL else x.type.bits}"])
 
 
-@rule("bitcast_convert_type")
+@rule("bitcast_convert_type", result="new_dtype")
 def _bitcast(s: Site, x: Value) -> Value:
     to = elem_of_aval(s.eqn.outvars[0].aval)
     if to.bits != x.elem.bits:
@@ -307,6 +313,7 @@ def _select(s: Site, which: Value, *cases: Value) -> Value:
     return apply(s, f, which, *cases)
 
 
-@rule("copy", "copy_p", "device_put", "name", "optimization_barrier", "pvary", "sharding_constraint")
+@rule("copy", "copy_p", "device_put", "name", "optimization_barrier", "pvary", "sharding_constraint",
+      hints="devices srcs copy_semantics name sharding layout context_mesh unconstrained_dims axes")  # fmt: skip
 def _same(s: Site, *values: Value) -> list[Value]:
     return list(values)

@@ -59,13 +59,13 @@ def summed(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     return reduced(b, x, list(axes), "add", zero(x.elem))
 
 
-@rule("reduce_sum")
+@rule("reduce_sum", reads="axes", hints="out_sharding")
 def _sum(s: Site, x: Value) -> Value:
     return summed(s.b, x, s.params["axes"])
 
 
 def _plain(name: str, op: str, unit: Callable[[Prim], Const]) -> None:
-    @rule(name)
+    @rule(name, reads="axes", hints="out_sharding")
     def _reduce(s: Site, x: Value) -> Value:
         return reduced(s.b, x, s.params["axes"], op, unit(x.elem))
 
@@ -80,7 +80,7 @@ _plain("reduce_or", "or", zero)
 _plain("reduce_xor", "xor", zero)
 
 
-@rule("reduce_max", "reduce_min")
+@rule("reduce_max", "reduce_min", reads="axes", hints="out_sharding")
 def _extreme(s: Site, x: Value) -> Value:
     """NaN if an element is: the core's `max` would leave it out.  A sum of the NaNs is of the elements' type, so that
     lanes need no bools."""
@@ -103,7 +103,7 @@ def whole_like(v: Value, c: Const) -> Value:
     return Value(c, (), v.shape)
 
 
-@rule("argmax", "argmin")
+@rule("argmax", "argmin", reads="axes", result="index_dtype")
 def _arg(s: Site, x: Value) -> Value:
     """The first place of an extreme element, or of a NaN."""
     (axis,) = s.params["axes"]
@@ -135,7 +135,7 @@ def _arg(s: Site, x: Value) -> Value:
     return along(s.b, of_row, [x], [axis])[0]
 
 
-@rule("reduce")
+@rule("reduce", reads="jaxpr dimensions", hints="computation out_sharding")
 def _reduce(s: Site, *operands: Value) -> list[Value]:
     """By an operator that the program gives; XLA takes it to be associative and commutative."""
     k = len(operands) // 2
@@ -176,7 +176,7 @@ def scanned(s: Site, x: Value, axis: int, f: Operator, neutral: Const, back: boo
 
 
 def _running(name: str, f: Operator, unit: Callable[[Prim], Const]) -> None:
-    @rule(name)
+    @rule(name, reads="axis reverse")
     def _cumulative(s: Site, x: Value) -> Value:
         return scanned(s, x, s.params["axis"], f, unit(x.elem), bool(s.params["reverse"]))
 
@@ -191,7 +191,7 @@ def running_extreme(s: Site, x: Value, axis: int, name: str, back: bool) -> Valu
     return op_at(s.b, "select", met, whole_like(made, Const(x.elem, math.nan)), made)
 
 
-@rule("cummax", "cummin")
+@rule("cummax", "cummin", reads="axis reverse")
 def _cumulative_extreme(s: Site, x: Value) -> Value:
     return running_extreme(s, x, s.params["axis"], s.name.removeprefix("cum"), bool(s.params["reverse"]))
 

@@ -169,7 +169,8 @@ class JaxprImporter:
             rule = RULES.get(name)
             if rule is None:
                 raise Unsupported("has no rule in futad")
-            made = rule(Site(self, b, eqn, place), *args)
+            rule.check(eqn.params)
+            made = rule.make(Site(self, b, eqn, place), *args)
         except Unsupported as e:
             raise UsageError(f"futad.jax.compile: primitive '{name}' {e}", place, hint=_hint(eqn)) from None
         except Error as e:

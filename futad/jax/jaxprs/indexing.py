@@ -35,7 +35,7 @@ from futad.jax.jaxprs.lifted import (
     whole,
 )
 from futad.jax.jaxprs.shapes import reshaped
-from futad.jax.jaxprs.table import Site, Unsupported, key_shape, rule
+from futad.jax.jaxprs.table import Site, Unsupported, is_one_of, key_shape, rule
 
 
 def difference(b: Builder, x: Atom, y: Atom) -> Atom:
@@ -65,7 +65,7 @@ def fits(b: Builder, start: Atom, size: Atom, window: Atom) -> Atom:
 # --- one window -------------------------------------------------------------------------------------------
 
 
-@rule("dynamic_slice")
+@rule("dynamic_slice", reads="slice_sizes")
 def _dynamic_slice(s: Site, x: Value, *starts: Value) -> Value:
     shape = s.shape()
     ranges = {}
@@ -138,7 +138,7 @@ def filling(s: Site, elem: Prim) -> Const:
     return Const(elem, int(info.min if elem.kind == "int" else info.max))
 
 
-@rule("gather")
+@rule("gather", reads="dimension_numbers slice_sizes mode fill_value", hints="unique_indices indices_are_sorted")
 def _gather(s: Site, x: Value, indices: Value) -> Value:
     """For each place of the batch a window of x, whose start is at a row of indices."""
     b, dn, mode = s.b, s.params["dimension_numbers"], mode_of(s)
@@ -210,7 +210,10 @@ _COMBINE: dict[str, tuple[str, Callable[[Prim], Const]]] = {
 }  # fmt: skip
 
 
-@rule("scatter", *_COMBINE, "scatter-sub")
+@rule("scatter", reads="dimension_numbers mode update_jaxpr", hints="unique_indices indices_are_sorted",
+      only={"update_consts": is_one_of(())})  # fmt: skip
+@rule(*_COMBINE, "scatter-sub", reads="dimension_numbers mode", hints="update_jaxpr unique_indices indices_are_sorted",
+      only={"update_consts": is_one_of(())})  # fmt: skip
 def _scatter(s: Site, x: Value, indices: Value, updates: Value) -> Value:
     """x with windows of updates written, or combined, at the starts that rows of indices are."""
     b, dn, mode = s.b, s.params["dimension_numbers"], mode_of(s)

@@ -20,7 +20,7 @@ from futad.core.scalarops import folded
 from futad.core.types import I64, ONE, ZERO, Atom, Const, Prim, elem_of, shape_of, zero
 from futad.jax.jaxprs import library
 from futad.jax.jaxprs.lifted import Value, along, iota, minus, transposed
-from futad.jax.jaxprs.table import Site, Unsupported, rule
+from futad.jax.jaxprs.table import Site, Unsupported, is_one_of, rule
 
 
 def places(b: Builder, n: Atom) -> Atom:
@@ -63,7 +63,7 @@ def solved(b: Builder, a: Atom, right: Atom, lower: bool, transpose: bool, unit:
     return b.let(ir.Reshape(made, (n, m)))
 
 
-@rule("triangular_solve")
+@rule("triangular_solve", reads="left_side transpose_a lower unit_diagonal", hints="conjugate_a")
 def _triangular_solve(s: Site, a: Value, right: Value) -> Value:
     p = s.params
     last = [a.rank - 2, a.rank - 1]
@@ -142,7 +142,7 @@ def _lu(s: Site, a: Value) -> list[Value]:
     return along(s.b, lambda c, m: lu(c, m, s.elem(1)), [a], [a.rank - 2, a.rank - 1])
 
 
-@rule("lu_pivots_to_permutation")
+@rule("lu_pivots_to_permutation", reads="permutation_size")
 def _pivots_to_permutation(s: Site, pivots: Value) -> Value:
     size = s.importer.size(s.params["permutation_size"])
     place = s.elem()
@@ -182,20 +182,18 @@ def factored(s: Site, name: str, a: Value) -> list[Value]:
     return along(s.b, f, [a], [a.rank - 2, a.rank - 1])
 
 
-def asked(s: Site, **known: tuple[Any, ...]) -> None:
-    """Raises Unsupported for an option whose value is none of those known."""
-    for name, values in known.items():
-        if s.params.get(name, values[0]) not in values:
-            raise Unsupported(f"with {name}={s.params[name]}")
+def reduced(s: Site) -> None:
+    """Raises Unsupported for factors of matrices that are not square, all columns of which are wanted."""
+    if s.params.get("full_matrices"):
+        raise Unsupported("with full_matrices=True is not supported for matrices that are not square")
 
 
-@rule("qr")
+@rule("qr", reads="full_matrices", hints="use_magma", only={"pivoting": is_one_of(False)})
 def _qr(s: Site, a: Value) -> list[Value]:
     """Of a matrix with more columns than rows: r is q' a, whose first columns are triangular."""
-    asked(s, pivoting=(False,))
     if not wide(a):
         if not square(a):
-            asked(s, full_matrices=(False,))
+            reduced(s)
         return factored(s, "qr", a)
 
     def f(x: Any) -> Any:
@@ -206,23 +204,21 @@ def _qr(s: Site, a: Value) -> list[Value]:
     return s.importer.traced(s.b, f, [v.aval for v in s.eqn.invars], [a])
 
 
-@rule("eigh")
+@rule("eigh", reads="lower", hints="sort_eigenvalues algorithm")
 def _eigh(s: Site, a: Value) -> list[Value]:
     """Eigenvectors, and eigenvalues, smallest first, of one triangle of a symmetric matrix."""
-    asked(s, subset_by_index=(None,))
     if not s.params.get("lower", True):
         a = transposed(s.b, a, [*range(a.rank - 2), a.rank - 1, a.rank - 2])
     values, vectors = factored(s, "eigh", a)
     return [vectors, values]
 
 
-@rule("svd")
+@rule("svd", reads="full_matrices compute_uv", hints="algorithm")
 def _svd(s: Site, a: Value) -> list[Value]:
     """Singular values, largest first, and where they are asked for the vectors on the left and on the right."""
-    asked(s, subset_by_index=(None,))
     vectors = s.params.get("compute_uv", True)
     if vectors and not square(a):
-        asked(s, full_matrices=(False,))
+        reduced(s)
     flip = [*range(a.rank - 2), a.rank - 1, a.rank - 2]
     across = wide(a)
     u, values, vt = factored(s, "svd", transposed(s.b, a, flip) if across else a)
@@ -231,7 +227,7 @@ def _svd(s: Site, a: Value) -> list[Value]:
     return [values, *([transposed(s.b, vt, flip), transposed(s.b, u, flip)] if across else [u, vt])]
 
 
-@rule("tridiagonal_solve")
+@rule("tridiagonal_solve", only={"perturb_singular": is_one_of(False)})
 def _tridiagonal_solve(s: Site, *args: Value) -> Value:
     return s.importer.traced(s.b, tridiagonal, [v.aval for v in s.eqn.invars], args)[0]
 

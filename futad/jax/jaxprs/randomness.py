@@ -45,7 +45,7 @@ def _threefry(s: Site, *values: Value) -> list[Value]:
     return pointwise(s.b, threefry, values, s.shape())
 
 
-@rule("iota_2x32_shape")
+@rule("iota_2x32_shape", result="shape")
 def _places(s: Site) -> list[Value]:
     """The number of each place in row-major order, as its upper and its lower 32 bits."""
     shape = s.shape()
@@ -89,13 +89,13 @@ def _dtype(s: Site, i: int) -> Any:
     return np.dtype("uint32") if key_shape(aval) else aval.dtype
 
 
-@rule("random_bits")
+@rule("random_bits", reads="bit_width shape", hints="out_sharding")
 def _random_bits(s: Site, key: Value) -> list[Value]:
     impl, width, shape = key_type(s), s.params["bit_width"], s.params["shape"]
     return with_keys(s, lambda k: impl.random_bits(k, width, shape), len(s.eqn.invars[0].aval.shape), key)
 
 
-@rule("random_split")
+@rule("random_split", reads="shape")
 def _random_split(s: Site, key: Value) -> list[Value]:
     impl, shape = key_type(s), s.params["shape"]
     return with_keys(s, lambda k: impl.split(k, shape), len(s.eqn.invars[0].aval.shape), key)
@@ -107,7 +107,7 @@ def _random_fold_in(s: Site, key: Value, data: Value) -> list[Value]:
     return with_keys(s, lambda k, d: impl.fold_in(k, d.astype("uint32")), len(s.eqn.invars[0].aval.shape), key, data)
 
 
-@rule("random_seed")
+@rule("random_seed", reads="impl")
 def _random_seed(s: Site, seed: Value) -> list[Value]:
     impl = s.params["impl"]
     aval = s.eqn.invars[0].aval
@@ -117,6 +117,6 @@ def _random_seed(s: Site, seed: Value) -> list[Value]:
     return s.importer.traced(s.b, f, [jax.ShapeDtypeStruct(aval.shape, aval.dtype)], [seed])
 
 
-@rule("random_wrap", "random_unwrap", "random_clone")
+@rule("random_wrap", "random_unwrap", "random_clone", hints="impl")
 def _words(s: Site, key: Value) -> Value:
     return key

@@ -33,14 +33,14 @@ def broadcast(s: Site, x: Value, shape: Shape, dims: tuple[int, ...]) -> Value:
     return Value(fixed(s.b, x, ones).atom, tuple([dims[d] for d in kept]), shape)
 
 
-@rule("broadcast_in_dim")
+@rule("broadcast_in_dim", reads="broadcast_dimensions", result="shape", hints="sharding")
 def _broadcast_in_dim(s: Site, x: Value, *dynamic: Value) -> Value:
     shape, dims = s.shape(), tuple(map(int, s.params["broadcast_dimensions"]))
     extra = x.rank - len(dims)  # of a random key
     return broadcast(s, x, shape, (*dims, *[len(shape) - extra + k for k in range(extra)]))
 
 
-@rule("transpose")
+@rule("transpose", reads="permutation")
 def _transpose(s: Site, x: Value) -> Value:
     perm = tuple(map(int, s.params["permutation"]))
     return transposed(s.b, x, (*perm, *range(len(perm), x.rank)))
@@ -78,20 +78,23 @@ def reshaped(b: Builder, x: Value, shape: Shape) -> Value:
     return Value(b.let(ir.Reshape(full.atom, tuple([shape[d] for d in target]))), tuple(target), shape)
 
 
-@rule("reshape", "squeeze", "expand_dims")
+@rule("reshape", reads="dimensions", result="new_sizes", hints="sharding")
 def _reshape(s: Site, x: Value, *dynamic: Value) -> Value:
-    dims = s.params.get("dimensions")
-    if s.name == "reshape" and dims is not None:
-        x = transposed(s.b, x, dims)
+    dims = s.params["dimensions"]
+    return reshaped(s.b, x if dims is None else transposed(s.b, x, dims), s.shape())
+
+
+@rule("squeeze", "expand_dims", result="dimensions")
+def _squeeze(s: Site, x: Value) -> Value:
     return reshaped(s.b, x, s.shape())
 
 
-@rule("rev")
+@rule("rev", reads="dimensions")
 def _rev(s: Site, x: Value) -> Value:
     return reversed_(s.b, x, s.params["dimensions"])
 
 
-@rule("slice")
+@rule("slice", reads="start_indices strides", result="limit_indices")
 def _slice(s: Site, x: Value) -> Value:
     starts, shape = s.sizes(s.params["start_indices"]), s.shape()
     strides = s.params["strides"] or (1,) * len(starts)
@@ -102,7 +105,7 @@ def _slice(s: Site, x: Value) -> Value:
     return sliced(s.b, x, ranges)
 
 
-@rule("split")
+@rule("split", reads="axis sizes")
 def _split(s: Site, x: Value) -> list[Value]:
     axis = s.params["axis"]
     parts = []
@@ -119,7 +122,7 @@ def plus(b: Builder, x: Atom, y: Atom) -> Atom:
     return y if x is ZERO else b.op("add", x, y, hint="size")
 
 
-@rule("iota")
+@rule("iota", reads="dimension", result="shape dtype", hints="sharding")
 def _iota(s: Site) -> Value:
     shape, d = s.shape(), s.params["dimension"]
     return Value(iota(s.b, shape[d], s.elem()), (d,), shape)
@@ -138,7 +141,7 @@ def concatenated(s: Site, parts: list[Value], axis: int, size: Atom) -> Value:
     return Value(permuted(s.b, joined, [order.index(d) for d in axes]), tuple(axes), shape)
 
 
-@rule("concatenate")
+@rule("concatenate", reads="dimension")
 def _concatenate(s: Site, *parts: Value) -> Value:
     axis, shape = s.params["dimension"], s.shape()
     if all(is_one(v.shape[axis]) for v in parts):
@@ -157,18 +160,18 @@ def stacked(s: Site, rows: list[Value], axis: int, shape: Shape) -> Value:
     return Value(permuted(s.b, made, order), tuple(sorted(own)), shape)
 
 
-@rule("stack")
+@rule("stack", reads="axis")
 def _stack(s: Site, *rows: Value) -> Value:
     return stacked(s, list(rows), s.params["axis"], s.shape())
 
 
-@rule("unstack")
+@rule("unstack", reads="axis")
 def _unstack(s: Site, x: Value) -> list[Value]:
     axis = s.params["axis"]
     return [fixed(s.b, x, {axis: i64(i)}) for i in range(len(s.eqn.outvars))]
 
 
-@rule("tile")
+@rule("tile", reads="reps")
 def _tile(s: Site, x: Value) -> Value:
     reps = s.params["reps"]
     shape = s.shape()
@@ -182,7 +185,7 @@ def _tile(s: Site, x: Value) -> Value:
     return x
 
 
-@rule("pad")
+@rule("pad", reads="padding_config")
 def _pad(s: Site, x: Value, filling: Value) -> Value:
     return padded(s, x, filling.atom, s.params["padding_config"])
 
@@ -240,12 +243,12 @@ def nonnegative(b: Builder, n: Atom) -> Atom:
     return i64(max(0, n.value)) if isinstance(n, Const) else b.op("max", ZERO, n, hint="size")
 
 
-@rule("empty", "empty2")
+@rule("empty", "empty2", result="shape dtype", hints="out_sharding")
 def _empty(s: Site) -> Value:
     return everywhere(s.const(0), s.shape())
 
 
-@rule("dim_as_value")
+@rule("dim_as_value", reads="dim")
 def _dim_as_value(s: Site) -> Value:
     return Value(s.b.convert(s.elem(), s.importer.size(s.params["dim"])), (), ())
 

@@ -46,7 +46,7 @@ def _sorted_by(b: Builder, key: Atom, order: Atom | None, shift: int, width: int
     return b.zip_with(lambda c, i: c.at(order, i), found)
 
 
-@rule("sort")
+@rule("sort", reads="dimension num_keys", hints="is_stable")
 def _sort(s: Site, *operands: Value) -> list[Value]:
     axis, count = s.params["dimension"], s.params["num_keys"]
 
@@ -57,7 +57,7 @@ def _sort(s: Site, *operands: Value) -> list[Value]:
     return [swept_back(s.b, v, [axis]) for v in along(s.b, rows, operands, [axis])]
 
 
-@rule("top_k")
+@rule("top_k", reads="k axis")
 def _top_k(s: Site, x: Value) -> list[Value]:
     """The k largest elements of the rows, falling, NaN first, of equal ones the first ones; and their places."""
     k = s.importer.size(s.params["k"])

@@ -20,8 +20,9 @@ from futad.core.types import BOOL, ONE, ZERO, Atom, Const, Prim, i64, row_type, 
 from futad.jax.jaxprs.folds import extreme
 from futad.jax.jaxprs.lifted import Shape, Value, dense, operator, transposed, whole
 from futad.jax.jaxprs.shapes import padded
-from futad.jax.jaxprs.table import Site, Unsupported, rule
+from futad.jax.jaxprs.table import Site, Unsupported, full_precision, is_one_of, rule
 
+WINDOWS = "window_dimensions window_strides padding base_dilation window_dilation"
 Fold = Callable[[Builder, Atom], Atom]
 Places = tuple[Atom, ...]
 
@@ -77,13 +78,13 @@ def with_nan(op: str) -> Callable[[Builder, Atom, Atom], Atom]:
     return f
 
 
-@rule("reduce_window_sum")
+@rule("reduce_window_sum", reads=WINDOWS)
 def _window_sum(s: Site, x: Value) -> Value:
     name = "or" if x.elem is BOOL else "add"
     return windows(s, x, zero(x.elem), fold_by(lambda b, p, q: b.op(name, p, q), zero(x.elem)))
 
 
-@rule("reduce_window_max", "reduce_window_min")
+@rule("reduce_window_max", "reduce_window_min", reads=WINDOWS)
 def _window_extreme(s: Site, x: Value) -> Value:
     name = s.name.removeprefix("reduce_window_")
     op = {"max": "or", "min": "and"}[name] if x.elem is BOOL else name
@@ -91,7 +92,7 @@ def _window_extreme(s: Site, x: Value) -> Value:
     return windows(s, x, neutral, fold_by(with_nan(op), neutral))
 
 
-@rule("reduce_window")
+@rule("reduce_window", reads=f"{WINDOWS} jaxpr", only={"consts": is_one_of(())})
 def _window(s: Site, x: Value, *rest: Value) -> Value:
     if len(rest) != 1:
         raise Unsupported("of several arrays")
@@ -136,14 +137,14 @@ def chosen(s: Site, x: Any, carried: Any) -> Any:
     return made
 
 
-@rule("select_and_gather_add")
+@rule("select_and_gather_add", reads=f"{WINDOWS} select_prim")
 def _chosen_tangents(s: Site, tangents: Value, x: Value) -> Value:
     """The tangents of the largest (least) elements of windows."""
     avals = [v.aval for v in s.eqn.invars]
     return s.importer.traced(s.b, lambda t, x: chosen(s, x, t), avals, [tangents, x])[0]
 
 
-@rule("select_and_scatter_add")
+@rule("select_and_scatter_add", reads=f"{WINDOWS} select_prim")
 def _chosen_adjoints(s: Site, adjoints: Value, x: Value) -> Value:
     """The adjoint of each window, at its largest (least) element."""
 
@@ -155,7 +156,9 @@ def _chosen_adjoints(s: Site, adjoints: Value, x: Value) -> Value:
     return s.importer.traced(s.b, added, [v.aval for v in s.eqn.invars], [adjoints, x])[0]
 
 
-@rule("conv_general_dilated")
+@rule("conv_general_dilated", result="preferred_element_type", hints="out_sharding",
+      reads="dimension_numbers padding lhs_dilation rhs_dilation window_strides feature_group_count batch_group_count",
+      only={"precision": full_precision})  # fmt: skip
 def _convolution(s: Site, x: Value, kernel: Value) -> Value:
     """For each output the sum over the kernel's places and the channels of a group."""
     b, p, elem = s.b, s.params, s.elem()
