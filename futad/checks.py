@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from futad.errors import UsageError
@@ -20,12 +21,15 @@ VARIABLE = "FUTAD_CHECK"
 IR, MEMORY, VALUES, LANES = "ir", "memory", "values", "lanes"
 MODES = (IR, MEMORY, VALUES, LANES)
 EXECUTION = frozenset({MEMORY, VALUES, LANES})  # what compiled programs carry; IR is of the compiler, see core/check.py
+_chosen: ContextVar[frozenset[str] | None] = ContextVar("chosen", default=None)  # by `checking`
 
 
 def modes() -> frozenset[str]:
     """The checks that the environment asks for, see docs/checking.md.  Raises UsageError for one there is not."""
-    names = [part.strip() for part in os.environ.get(VARIABLE, "").split(",")]
-    chosen = frozenset(name for name in names if name)
+    chosen = _chosen.get()
+    if chosen is None:
+        names = [part.strip() for part in os.environ.get(VARIABLE, "").split(",")]
+        chosen = frozenset(name for name in names if name)
     unknown = sorted(chosen.difference(MODES))
     if unknown:
         raise UsageError(f"{VARIABLE}: there is no check '{unknown[0]}'; there are: {', '.join(MODES)}")
@@ -51,13 +55,9 @@ def also(*more: str) -> Iterator[None]:
 
 @contextmanager
 def checking(chosen: Iterable[str]) -> Iterator[None]:
-    """Programs made ready inside carry these checks, whatever the environment says."""
-    before = os.environ.get(VARIABLE)
-    os.environ[VARIABLE] = ",".join(sorted(chosen))
+    """Programs that this thread makes ready inside carry these checks, whatever the environment says."""
+    before = _chosen.set(frozenset(chosen))
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[VARIABLE]
-        else:
-            os.environ[VARIABLE] = before
+        _chosen.reset(before)

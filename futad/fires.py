@@ -20,12 +20,13 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 DECLARED: dict[str, Transformation] = {}
 
 _counts: Counter[str] | None = None
-_asked: Asked | None = None
+_asked: ContextVar[Asked | None] = ContextVar("asked", default=None)
 
 
 def fired(name: str) -> None:
@@ -44,26 +45,26 @@ class Asked:
 
 def refused(reason: str) -> Any:
     """A transformation is not applied to what is looked at, for that reason.  None, for callers to return."""
-    if _asked is not None:
-        _asked.why = reason
+    if (asked := _asked.get()) is not None:
+        asked.why = reason
     return None
 
 
 def by_number(number: int) -> None:
     """It is applied by that number: of iterations, say."""
-    if _asked is not None:
-        _asked.number = number
+    if (asked := _asked.get()) is not None:
+        asked.number = number
 
 
 @contextmanager
 def asking() -> Iterator[Asked]:
     """What the transformation that is tried within it says of itself; one `with` inside another has its own."""
-    global _asked
-    before, _asked = _asked, Asked()
+    asked = Asked()
+    before = _asked.set(asked)
     try:
-        yield _asked
+        yield asked
     finally:
-        _asked = before
+        _asked.reset(before)
 
 
 @contextmanager

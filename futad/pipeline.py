@@ -9,7 +9,6 @@ a command that needs few passes starts fast.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -65,7 +64,7 @@ def _lazy(module: str, function: str, **options: Option) -> Run:
 
 
 def _function(module: str, name: str) -> Callable[..., Any]:
-    found: Callable[..., Any] = getattr(sys.modules.get(module) or import_module(module), name)
+    found: Callable[..., Any] = getattr(import_module(module), name)  # waits for a thread that imports it, too
     return found
 
 
@@ -177,7 +176,7 @@ PASSES: list[Pass] = [
     Pass("hoist-elements", _lazy("futad.optimise.hoist_elements", "hoist_elements"), _c),
     _simplify("simplify-elements", _c, "hoist-elements"),
     Pass("added-rows", _lazy("futad.optimise.added_rows", "added_rows"), _c, needs=(ir.Hist,)),
-    Pass("accs", _lazy("futad.accs", "accs"), _c, counts=True, needs=(ir.WithAcc,)),
+    Pass("accs", _lazy("futad.accs.reduce", "accs"), _c, counts=True, needs=(ir.WithAcc,)),
     *_fused_again("accs", _c),
     Pass("gathers", _lazy("futad.accs.gathers", "gathers", target=_itself), _c, needs=(ir.WithAcc,)),
     *_fused_again("gathers", _c),

@@ -1,4 +1,4 @@
-"""Tables of functions by class, which fill where the functions are defined."""
+"""Tables of functions by class, which fill where the functions are defined; and of what is made once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 F = TypeVar("F")
+T = TypeVar("T")
 
 
 def registering(table: dict[type, F]) -> Callable[..., Callable[[F], F]]:
@@ -21,4 +22,15 @@ def registering(table: dict[type, F]) -> Callable[..., Callable[[F], F]]:
     return of
 
 
-__all__ = ["registering"]
+def once(f: Callable[..., T]) -> Callable[..., T]:
+    """As `functools.cache`, for results that are told apart by identity: threads that call it with the same arguments
+    for the first time get the same object, where `cache` gives each its own."""
+    made: dict[tuple[str, ...], T] = {}
+
+    def of(*names: str) -> T:
+        return made[names] if names in made else made.setdefault(names, f(*names))
+
+    return of
+
+
+__all__ = ["once", "registering"]

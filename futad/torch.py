@@ -21,6 +21,7 @@ import ctypes
 import hashlib
 import pickle
 import re
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -455,9 +456,15 @@ def _forward_mode(ctx: Any, call: _Call, tangents: Sequence[Any]) -> Any:
 
 
 _registered: dict[str, Any] = {}
+_registering = threading.RLock()  # PyTorch refuses a name that it knows
 
 
 def _operator_of(call: _Call) -> Any:
+    with _registering:
+        return _operator_once(call)
+
+
+def _operator_once(call: _Call) -> Any:
     f = call.f
     try:
         told = pickle.dumps(f)

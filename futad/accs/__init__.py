@@ -7,7 +7,3 @@ is the map's own index is the mapped contributions themselves.
 Only the C backends run it.  Devices have their own (`flatten/column_sums.py`): they sum columns where a thread sums
 rows.
 """
-
-from futad.accs.reduce import accs
-
-__all__ = ["accs"]

@@ -20,7 +20,7 @@ from futad.ad.inverse.lost_bits import Functions
 from futad.ad.kept import NO_REVERSE, ONE_DIRECTION
 from futad.ad.registry import using
 from futad.ad.reverse import How, SplitSweeps, expand_vjp
-from futad.ad.rules.custom import Plain, told
+from futad.ad.rules import custom
 from futad.ad.shifts import unmarked, without_shifts
 from futad.ad.spine.machine import flatten
 from futad.ad.tidy.fold_loops import folds_as_loops
@@ -183,8 +183,8 @@ def expand(program: ir.Program, sequential: bool = False) -> ir.Program:
         funs = derived.all()
     funs = functions.made | funs
     for name, f in funs.items():
-        if told(f.body):
-            funs[name] = _renamed(f, Plain())
+        if custom.told(f.body):
+            funs[name] = _renamed(f, custom.Plain())
     made = ir.Program(funs, program.name)
     if len(funs) > len(program.funs):
         made.funs = {name: funs[name] for group in components(made) for name in group}

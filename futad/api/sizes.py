@@ -29,7 +29,7 @@ MOST = 64
 def size_formulas(program: ir.Program, name: str) -> dict[int, Formula]:
     """By their place among the core results of a function, the sizes that are formulas of its parameters."""
     from futad.optimise.inline import inline
-    from futad.rewrite import simplify
+    from futad.rewrite.simplify import simplify
 
     plain = simplify(inline(ir.Program({n: program.funs[n] for n in reached(program, [name])}, program.name)))
     body = plain.funs[name].body

@@ -17,6 +17,7 @@ import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -151,7 +152,7 @@ def own_files() -> list[str]:
 def as_shipped() -> bool:
     """Whether the tables of the compiler that others may add to are as they came: no key tells of additions."""
     tables = (("futad.core.scalarops", "OPS"), ("futad.pipeline", "PASSES"), ("futad.imp.loops.schedule", "SCHEDULES"))
-    loaded = [(sys.modules[module], table) for module, table in tables if module in sys.modules]
+    loaded = [(import_module(module), table) for module, table in tables if module in sys.modules]
     return all(getattr(module, table) == module.SHIPPED for module, table in loaded)
 
 

@@ -186,12 +186,12 @@ def _check_rules(path: Path, cases: int) -> int:
     """A line for each rule of a file, or the program in which it is wrong; 1 if there is one."""
     from futad.errors import UsageError
     from futad.strategies import load_schedule
-    from futad.testing.rules.__main__ import run as check
+    from futad.testing.rules import __main__ as soundness
 
     rules = load_schedule(path).rules
     if not rules or cases < 1:
         raise UsageError(f"{path} has no rules" if not rules else "--cases is at least 1")
-    return 1 if check(rules, cases, 0, exact=False) else 0
+    return 1 if soundness.run(rules, cases, 0, exact=False) else 0
 
 
 def _list(target: Target) -> int:
@@ -219,7 +219,7 @@ def _why_memory(program: Program, target: Target) -> int:
 
 def _explain(program: Program) -> int:
     """A line per accumulator: what the pass accs made of it, and why."""
-    from futad.accs import accs
+    from futad.accs.reduce import accs
     from futad.pipeline import COMMON, compile_program
 
     report: list[str] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from futad.core.builder import Builder, Ex
 from futad.core.scalarops import ALL, FLOATS, INTS, NUMS, OPS, ScalarOp
 from futad.core.types import BOOL, F64, Prim, Var
-from futad.draw.names import Names
+from futad.draw import names as drawn
 
 _HEAD = ("operation", "signature", "types", "in the source", "C", "derivatives")
 _GROUPS = {ALL: "all", NUMS: "numbers", INTS: "integers", FLOATS: "floats", (*INTS, BOOL): "integers, bool"}
@@ -45,7 +45,7 @@ def derivative(op: ScalarOp, i: int, t: Prim) -> str:
     if not isinstance(value, Ex):
         return f"{value:g}" if isinstance(value, float) else str(value)
     made = {s.pat[0]: s.exp for s in b.stms}
-    names = Names()
+    names = drawn.Names()
     return names.formula(made[value.atom], made) if value.atom in made else names.data(value.atom)
 
 

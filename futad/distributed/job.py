@@ -70,9 +70,7 @@ def _restored(key: str, version: str, function: Function, size: str, backend: st
     if version != __version__:
         raise UsageError(f"the worker has futad {__version__}, and who calls it futad {version}",
                          hint="install the same version everywhere")  # fmt: skip
-    if key not in _known:
-        _known[key] = Split(function, size, backend, plan)
-    return _known[key]
+    return _known.get(key) or _known.setdefault(key, Split(function, size, backend, plan))
 
 
 @dataclass(frozen=True)

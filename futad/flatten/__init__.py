@@ -5,10 +5,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from futad.core.ir import Program
-from futad.flatten.kernel import DeviceModule
 from futad.imp.report import Reports
 from futad.target import CUDA, Target
+
+if TYPE_CHECKING:
+    from futad.flatten.kernel import DeviceModule
 
 
 def flatten(

@@ -29,7 +29,7 @@ from futad.python.layout import (
 )
 from futad.python.sizes import Quotient, Size
 from futad.python.values import LengthOf, Scope, Stm, Value, identical
-from futad.source.prelude import prelude
+from futad.source import prelude
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ _KEYWORDS = """and assert acc case def do else entry false for if import in incl
 @cache
 def reserved() -> frozenset[str]:
     """Names that text must not bind: keywords, and what the prelude calls something."""
-    return frozenset([*_KEYWORDS.split(), *prelude(), *PRIMS, "intrinsics"])
+    return frozenset([*_KEYWORDS.split(), *prelude.prelude(), *PRIMS, "intrinsics"])
 
 
 def identifier(name: str) -> str:

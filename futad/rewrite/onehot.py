@@ -7,9 +7,9 @@ from futad.core.ir import Fun, Program
 from futad.rewrite.dce import asserting_functions
 from futad.rewrite.hot_rows import rows_where_read
 from futad.rewrite.may_vanish import may_sum_one_hot
-from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.hot import HOT_SUMS
 from futad.rewrite.rules.hot_bins import HOT_BINS, HOT_ENTER
+from futad.rewrite.rules.shipped import ENTER, LEAVE
 from futad.rewrite.simplify import Schedule, simplify_fun
 from futad.rewrite.strategy import Rules, Stats
 

@@ -25,7 +25,7 @@ from futad.errors import Span, UsageError
 from futad.rewrite import strategy as st
 from futad.rewrite.choices import NestChoice, nest_choice
 from futad.rewrite.pattern import rule as text_rule
-from futad.rewrite.rules import ENTER, LEAVE
+from futad.rewrite.rules.shipped import ENTER, LEAVE
 from futad.rewrite.strategy import Rule, Rules, Strategy
 from futad.rewrite.words import Picks, Words, nearest
 

@@ -22,7 +22,7 @@ from futad.rewrite.context import Context, Frame
 from futad.rewrite.dce import asserting_functions, dead_code
 from futad.rewrite.equal import alike, scoped_key
 from futad.rewrite.ranges import is_index
-from futad.rewrite.rules import ENTER, LEAVE
+from futad.rewrite.rules.shipped import ENTER, LEAVE
 from futad.rewrite.strategy import Rules, Stats, Strategy, with_lambdas
 
 LEGAL = Legality("common-subexpressions", "what was computed before is not computed again", fires=False)

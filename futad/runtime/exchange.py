@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -85,7 +86,7 @@ def dense_cupy(value: Any, dtype: np.dtype[Any], rank: int, path: str, own: bool
 
     CuPy says nothing of the stream that an array is made on: its users wait, or work on one."""
     cupy = sys.modules.get("cupy")
-    if cupy is None or type(value) is not cupy.ndarray:
+    if cupy is None or type(value) is not getattr(cupy, "ndarray", None):  # another thread may be importing it
         return None
     if value.dtype != dtype or value.ndim != rank or not value.flags.c_contiguous:
         return None
@@ -147,8 +148,9 @@ class _Tensor(ctypes.Structure):
 
 def current_stream() -> int:
     """The stream our work is on, by DLPack's numbers: 1 is the legacy default stream."""
-    cupy = sys.modules.get("cupy")
-    return int(cupy.cuda.get_current_stream().ptr) or 1 if cupy is not None else 1
+    if "cupy" not in sys.modules:
+        return 1
+    return int(import_module("cupy").cuda.get_current_stream().ptr) or 1
 
 
 def _from_dlpack(value: Any, path: str) -> DeviceArray:

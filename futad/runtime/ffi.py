@@ -266,7 +266,7 @@ class _Context:
             self.lib.futad_release(address)
 
 
-_pool: list[int] = []
+_pool: dict[str, int] = {}
 
 
 def share_pool(lib: ctypes.CDLL) -> None:
@@ -274,7 +274,8 @@ def share_pool(lib: ctypes.CDLL) -> None:
     if hasattr(lib, "futad_pool_share"):
         lib.futad_pool_share.restype = ctypes.c_void_p
         lib.futad_pool_share.argtypes = [ctypes.c_void_p]
-        _pool[:] = [lib.futad_pool_share(_pool[0] if _pool else None)]
+        own = lib.futad_pool_share(None)
+        lib.futad_pool_share(_pool.setdefault("pool", own))
 
 
 class CLibrary:

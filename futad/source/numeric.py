@@ -5,10 +5,9 @@ Each member is an intrinsic, made when a program first mentions it; source/lower
 
 from __future__ import annotations
 
-from functools import cache
-
 from futad.core.scalarops import OPS
 from futad.core.types import PRIMS
+from futad.registry import once
 from futad.source.types import Binding, Scheme, SizeVar, SType, TArray, TFun, TParam, TPrim
 
 _T = {n: TPrim(p) for n, p in PRIMS.items()}
@@ -58,7 +57,7 @@ def is_module(name: str) -> bool:
     return name in PRIMS
 
 
-@cache
+@once
 def member(module: str, name: str) -> Binding | None:
     """The intrinsic `module.name`, or None if there is none."""
     if module not in PRIMS:
@@ -88,7 +87,7 @@ def member(module: str, name: str) -> Binding | None:
     return Binding(f"{module}.{name}", "intrinsic", Scheme((), tuple(sizes), t))
 
 
-@cache
+@once
 def operator(name: str) -> Binding | None:
     """The overloaded operator of that name, or None."""
     found = _OPERATORS.get(name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from futad.core.types import I64
 from futad.errors import Span
+from futad.registry import once
 from futad.source import ast as A
 from futad.source.types import (
     Binding,
@@ -241,16 +242,13 @@ def is_i64(e: A.Expr) -> bool:
 
 # --- building sizes ------------------------------------------------------------------------------------------
 
-_OPS: dict[str, Binding] = {}
 _I64 = TPrim(I64)
 
 
+@once
 def op_binding(name: str) -> Binding:
     """The intrinsic of an operator in expressions that inference makes itself."""
-    b = _OPS.get(name)
-    if b is None:
-        b = _OPS[name] = Binding(name, "intrinsic")
-    return b
+    return Binding(name, "intrinsic")
 
 
 def size_to_expr(s: Size, span: Span, params: dict[Binding, Size]) -> A.Expr:

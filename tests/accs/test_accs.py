@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from futad.accs import accs
+from futad.accs.reduce import accs
 from futad.core.parse import parse_program
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.optimise_support import heads, passes, same_results
 
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from futad.accs import accs
 from futad.accs.injective_updates import SMALL, own_places
+from futad.accs.reduce import accs
 from futad.backend.c_emit import has
 from futad.core import ir
 from futad.core.interp import Interpreter

@@ -13,7 +13,7 @@ from futad.core.parse import alpha_equal, parse_program
 from futad.core.text import program_text
 from futad.errors import InternalError
 from futad.optimise.tasks import at_once, in_order
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.optimise_support import passes
 
 LOOP = "for({n}, [{x}], \\(i_{k}: i64, s_{m}: f64) -> {{ let t_{p}: f64 = mul(s_{m}, s_{m}) in (t_{p}) }})"

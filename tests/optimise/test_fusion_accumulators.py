@@ -12,7 +12,7 @@ from futad.core import ir
 from futad.optimise.fusion import fuse
 from futad.optimise.shared_loops import shared_loops
 from futad.pipeline import compile_program
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from futad.source import compile_text
 from futad.target import C
 from tests.support.needs import needs_cc, needs_cxx

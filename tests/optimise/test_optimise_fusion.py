@@ -9,7 +9,7 @@ import pytest
 from futad.core import ir
 from futad.core.parse import parse_program
 from futad.optimise.fusion import fuse
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.core_programs import MATMUL
 from tests.support.optimise_support import body, heads, passes, same_results
 

@@ -16,7 +16,7 @@ from futad.optimise.hoist import hoist
 from futad.optimise.inline import SMALL, inline
 from futad.optimise.views import hoist_views
 from futad.pipeline import compile_program
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from futad.target import C
 from tests.support.optimise_support import heads, passes, run, same_results
 

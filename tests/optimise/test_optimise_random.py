@@ -13,7 +13,7 @@ from futad.core.types import F32, shape_of
 from futad.optimise.fusion import fuse
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import inline
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from futad.testing.programs import core as genprog
 from futad.testing.programs.core_derived import derived_program, result_sizes
 from tests.support.slow import slow_but

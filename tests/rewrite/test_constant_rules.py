@@ -10,7 +10,7 @@ from futad.core.ir import Stm
 from futad.core.scalarops import OPS
 from futad.core.types import BOOL, F64, I32, I64, Const, Var
 from futad.rewrite.context import Context
-from futad.rewrite.rules import ENTER
+from futad.rewrite.rules.shipped import ENTER
 from futad.rewrite.strategy import Rules
 
 CONSTANT = [r for r in ENTER if r.constant]

@@ -7,7 +7,7 @@ import pytest
 
 from futad.core import ir
 from futad.core.interp import Interpreter
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from futad.source import compile_text
 from tests.support.optimise_support import passes
 

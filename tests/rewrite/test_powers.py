@@ -7,7 +7,7 @@ import pytest
 
 import futad
 from futad.core.parse import parse_program
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.optimise_support import passes, run
 
 EXPONENTS = [-8, -3, -2, -1, 3, 4, 5, 7, 8, 0.5, 1.5, 2.5, 3.5, -1.5, -3.5]

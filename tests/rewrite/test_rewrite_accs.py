@@ -15,7 +15,7 @@ from futad.optimise.fusion import fuse
 from futad.optimise.hoist import hoist
 from futad.optimise.inline import inline
 from futad.pipeline import compile_program
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from futad.source import compile_text
 from futad.target import TARGETS
 from futad.testing.programs.core_derived import derived_program

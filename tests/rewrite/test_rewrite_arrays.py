@@ -10,7 +10,7 @@ from futad.core.check import check_program
 from futad.core.interp import Interpreter
 from futad.core.parse import parse_program
 from futad.errors import AssertionFailed, BoundsError
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.optimise_support import becomes, heads, passes, same_results
 
 AT = '@"t.fut:1:1-1:2"'

@@ -14,7 +14,7 @@ from futad.core.builder import Builder
 from futad.core.interp import Interpreter
 from futad.core.types import BOOL, F64, I64, ArrayType, Atom, Const, Var, i64
 from futad.errors import DivisionByZero, ExecutionError, Span
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.optimise_support import passes
 
 SPAN = Span("t.fut", 1, 1, 1, 2)

@@ -13,7 +13,7 @@ from futad.core import ir
 from futad.core.parse import parse_program
 from futad.core.scalarops import OPS
 from futad.core.types import Const, Prim
-from futad.rewrite import simplify
+from futad.rewrite.simplify import simplify
 from tests.support.optimise_support import becomes, passes, run
 
 # (parameter types, statements before, result before, statements after, result after); x_1, y_2, ... are parameters.

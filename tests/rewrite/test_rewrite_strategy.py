@@ -7,12 +7,12 @@ from futad.core import ir
 from futad.core.ir import Stm
 from futad.core.parse import parse_program
 from futad.core.types import F64, Const
-from futad.rewrite import Stats, simplify
-from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.scalar import fold, unit
-from futad.rewrite.simplify import SCHEDULE, Schedule
+from futad.rewrite.rules.shipped import ENTER, LEAVE
+from futad.rewrite.simplify import SCHEDULE, Schedule, simplify
 from futad.rewrite.strategy import (
     Rules,
+    Stats,
     Strategy,
     all_,
     apply_to,

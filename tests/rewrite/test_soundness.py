@@ -12,10 +12,9 @@ from futad.core.check import check_program
 from futad.core.parse import parse_program
 from futad.core.types import ONE
 from futad.legality import dropping
-from futad.rewrite import simplify
 from futad.rewrite.pattern import rule as text_rule
 from futad.rewrite.rules import arrays
-from futad.rewrite.simplify import Schedule
+from futad.rewrite.simplify import Schedule, simplify
 from futad.rewrite.strategy import Result, Rules, op_rule, rule
 from futad.testing.rules import check_rule
 from futad.testing.rules.__main__ import main, own_rules

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from futad import api
+from futad.api.program import Program
 from futad.checks import modes
 from futad.cli.test import run_case
 from futad.core import ir
@@ -25,12 +25,12 @@ def statements(lam: ir.Lambda) -> Iterator[ir.Stm]:
 
 
 @cache
-def compiled(paths: tuple[Path, ...], backend: str, checked: frozenset[str]) -> api.Program:
+def compiled(paths: tuple[Path, ...], backend: str, checked: frozenset[str]) -> Program:
     """`checked`: the checks of docs/checking.md that the environment names, to which the program belongs."""
     return joined(paths, f"group of {paths[0].stem}", backend)
 
 
-def joined(paths: Sequence[Path], name: str, backend: str) -> api.Program:
+def joined(paths: Sequence[Path], name: str, backend: str) -> Program:
     """The programs as one, each name prefixed with its file's."""
     funs: dict[str, ir.Fun] = {}
     for path in paths:
@@ -42,7 +42,7 @@ def joined(paths: Sequence[Path], name: str, backend: str) -> api.Program:
                 if isinstance(s.exp, ir.Call):
                     s.exp.name = f"{path.stem}__{s.exp.name}"
             funs[f.name] = f
-    return api.Program(ir.Program(funs, name), backend=backend)
+    return Program(ir.Program(funs, name), backend=backend)
 
 
 def check_cases(path: Path, programs: Sequence[Path], groups: int, backend: str) -> None:

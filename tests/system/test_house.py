@@ -73,6 +73,49 @@ def test_no_two_folders_import_each_other() -> None:
     assert folders(compiler()) == set()
 
 
+@cache
+def entered(path: Path) -> set[str]:
+    """The modules that a file's code imports by their names, those in strings too.  Python takes the lock of `a.b`
+    first, then that of `a`; of `from a import b`, which is not among these, that of `a` first."""
+    tree = ast.parse(path.read_text())
+    strings = {n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)}
+    return {name for name, _ in imported(tree)} | {s for s in strings if re.fullmatch(r"futad(\.\w+)+", s)}
+
+
+def entered_from_outside(root: Path) -> set[tuple[str, str]]:
+    """Files that enter a module of a package whose `__init__` imports modules of its own, and these modules."""
+    out: set[tuple[str, str]] = set()
+    for init in root.rglob("__init__.py"):
+        package = ".".join((root.name, *init.parent.relative_to(root).parts)) + "."
+        tree = ast.parse(init.read_text())
+        tree.body = [s for s in tree.body if not isinstance(s, ast.FunctionDef)]
+        if any(name.startswith(package) or name + "." == package for name, _ in imported(tree)):
+            files = [p for p in root.rglob("*.py") if init.parent not in p.parents]
+            out |= {(p.stem, name) for p in files for name in entered(p) if name.startswith(package)}
+    return out
+
+
+@pytest.mark.slow
+def test_threads_that_import_do_not_wait_for_each_other() -> None:
+    """A thread that imports a module has its lock, and waits for those of what that imports, and of its package if that
+    is not there yet.  A package that imports its own modules waits for these: two threads would wait for each other,
+    and Python ends one of them by an error.  So others get modules of such packages by `from package import`."""
+    assert entered_from_outside(ROOT) == set()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [("from futad.a.m import x", True), ("from futad.a import m", False), ("import futad.a.m", True),
+     ("PLACES = {'x': 'futad.a.m'}", True), ("def f():\n    from futad.a.m import x", True)],
+)  # fmt: skip
+def test_what_is_entered(tmp_path: Path, text: str, found: bool) -> None:
+    for name, content in (("a/__init__", "from futad.a.m import x"), ("a/m", "x = 1"), ("b", text), ("__init__", "")):
+        path = tmp_path / "futad" / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    assert entered_from_outside(tmp_path / "futad") == ({("b", "futad.a.m")} if found else set())
+
+
 @pytest.mark.slow
 def test_types_are_not_silenced() -> None:
     """What the types do not say is said by a better type, or asserted; a module that a system may lack has none."""

@@ -15,7 +15,7 @@ from futad.errors import UsageError
 from futad.testing import skeletons
 from futad.testing.fuzz import budgets
 from futad.testing.programs import source
-from futad.testing.skeletons.base import Param, Program, shape_type
+from futad.testing.skeletons import Param, Program, shape_type
 
 # The derivatives: of first order forwards and backwards, of second order in all three ways that reverse mode is in.
 # both: the value with the derivative in reverse mode; fwds, revs: derivatives in two directions at once.

@@ -18,29 +18,28 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from futad import checks
 from futad.testing.fuzz.batch import Finding, Outcome, Task, run
 
 RENEW = 40  # tasks after which a process is replaced: its loaded programs stay in memory
 
 
-def _serve(pipe: Connection, folder: str) -> None:
+def _serve(pipe: Connection, folder: str, chosen: frozenset[str]) -> None:
     """The body of a process: tasks in, outcomes out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.environ["FUTAD_CACHE_DIR"] = folder
     import futad.api.derive  # noqa: F401 (the compiler is loaded before the first task)
 
-    while True:
-        task = pipe.recv()
-        if task is None:
-            return
-        pipe.send(run(task))
+    with checks.checking(chosen):
+        while (task := pipe.recv()) is not None:
+            pipe.send(run(task))
 
 
 class _Process:
     def __init__(self, context: Any) -> None:
         self.folder = tempfile.mkdtemp(prefix="futad-fuzz-")
         self.pipe, other = context.Pipe()
-        self.process = context.Process(target=_serve, args=(other, self.folder), daemon=True)
+        self.process = context.Process(target=_serve, args=(other, self.folder, checks.modes()), daemon=True)
         self.process.start()
         other.close()
         self.task: Task | None = None

@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from futad.rewrite.rules import ENTER, LEAVE
 from futad.rewrite.rules.hot import HOT_SUMS
 from futad.rewrite.rules.hot_bins import HOT_BINS, HOT_ENTER
+from futad.rewrite.rules.shipped import ENTER, LEAVE
 from futad.rewrite.strategy import Rule
 from futad.testing.rules.soundness import Report, check_rule
 

@@ -33,7 +33,7 @@ from futad.errors import Error, ExecutionError, InternalError
 from futad.rewrite.context import Context
 from futad.rewrite.dce import asserting_functions
 from futad.rewrite.pattern import TextRule
-from futad.rewrite.rules import ENTER, LEAVE
+from futad.rewrite.rules.shipped import ENTER, LEAVE
 from futad.rewrite.simplify import Schedule, Simplifier, simplify
 from futad.rewrite.strategy import Result, Rule, Strategy, fail
 from futad.testing.programs.core_derived import derived_program

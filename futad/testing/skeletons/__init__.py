@@ -36,7 +36,7 @@ from futad.testing.skeletons import (
     views,
     wrap,
 )
-from futad.testing.skeletons.base import HEAD, Gen, Param, Program
+from futad.testing.skeletons.base import HEAD, Gen, Param, Program, shape_type
 
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
@@ -52,4 +52,4 @@ def program(family: str, seed: int) -> Program:
     return wrap.wrapped(g, FAMILIES[family](g))
 
 
-__all__ = ["FAMILIES", "HEAD", "Gen", "Param", "Program", "program"]
+__all__ = ["FAMILIES", "HEAD", "Gen", "Param", "Program", "program", "shape_type"]
