@@ -5,7 +5,7 @@ The components' own dtypes and shapes are the business of `values.py`, which say
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ import numpy as np
 from futad.core.entry import EntryType
 from futad.core.types import Prim
 from futad.errors import DtypeError, InputError, ShapeError
+from futad.imports import when_imported
 
 
 class Record(dict[str, Any]):
-    """A record result: a dict whose items can also be read as attributes (`r.x` is `r["x"]`)."""
+    """A record result: a dict whose items can also be read as attributes (`r.x` is `r["x"]`); to JAX a pytree."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -29,6 +30,22 @@ class Record(dict[str, Any]):
 
     def __repr__(self) -> str:
         return "Record(" + ", ".join(f"{k}={v!r}" for k, v in self.items()) + ")"
+
+
+def _as_pytree() -> None:
+    """Make records pytrees of JAX, whose components are named as those of a dict, in the record's own order."""
+    from jax.tree_util import DictKey, register_pytree_with_keys
+
+    def fields(r: Record) -> tuple[list[tuple[Any, Any]], tuple[str, ...]]:
+        return [(DictKey(name), value) for name, value in r.items()], tuple(r)
+
+    def record(names: tuple[str, ...], values: Iterable[Any]) -> Record:
+        return Record(zip(names, values, strict=True))
+
+    register_pytree_with_keys(Record, fields, record)
+
+
+when_imported("jax", _as_pytree)
 
 
 class Empty:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -19,7 +19,7 @@ from futad.errors import DtypeError, ShapeError, UsageError
 from futad.jax.calls import handler
 from futad.jax.calls.entries import Known, call_of
 from futad.jax.calls.primitives import bind
-from futad.runtime.structure import Record, build_value, flatten_value
+from futad.runtime.structure import build_value, flatten_value
 from futad.runtime.values import Leaf, leaf_text, widens
 
 _I64 = np.dtype("int64")
@@ -138,17 +138,6 @@ def _operand(leaf: Leaf, x: Any) -> Any:
             )
         x = x.astype(narrow)
     return jnp.asarray(x)
-
-
-def _fields(r: Record) -> tuple[Iterable[tuple[Any, Any]], tuple[str, ...]]:
-    return [(jax.tree_util.DictKey(name), value) for name, value in r.items()], tuple(r)
-
-
-def _record(names: tuple[str, ...], values: Iterable[Any]) -> Record:
-    return Record(zip(names, values, strict=True))
-
-
-jax.tree_util.register_pytree_with_keys(Record, _fields, _record)
 
 
 __all__ = ["JaxFunction", "function"]
