@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,7 +25,8 @@ class Made:
 
 
 class Engine(Protocol):
-    """`backend`: what the parts run on, given what the program was loaded with.  `recipe`: of an array in memory."""
+    """`backend`: what the parts run on, given what the program was loaded with.  `recipe`: of an array in memory.
+    `call`: all that is done in a call of a sharded entry is done inside."""
 
     name: str
 
@@ -33,6 +35,8 @@ class Engine(Protocol):
     def workers(self) -> int: ...
 
     def recipe(self, array: Any) -> Recipe: ...
+
+    def call(self) -> AbstractContextManager[None]: ...
 
     def run(self, job: Job, done: Told) -> Made: ...
 
@@ -52,6 +56,9 @@ class Local:
         from futad.distributed.recipes import InMemory
 
         return InMemory(array.shape, array.dtype, array)
+
+    def call(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def run(self, job: Job, done: Told) -> Made:
         count = 0

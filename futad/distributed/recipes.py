@@ -158,11 +158,26 @@ class Rows(Recipe):
         return made
 
 
-def rows(function: Callable[[int, int], Any], count: int) -> Recipe:
+@dataclass(frozen=True)
+class Unread:
+    """`count` rows that a function of a range gives: of which dtype and shape is asked in the call that reads them, as
+    a rank of MPI that fails before a call fails without the others."""
+
+    function: Callable[[int, int], Any]
+    count: int
+
+    def recipe(self) -> Recipe:
+        made = np.asarray(self.function(0, 0))
+        if made.ndim == 0 or made.shape[0] != 0:
+            raise ShapeError(f"the function of no rows gave shape {made.shape}; its dimension 0 must be 0")
+        return Rows((self.count, *made.shape[1:]), made.dtype, self.function)
+
+
+def rows(function: Callable[[int, int], Any], count: int) -> Unread:
     """`count` rows that `function(start, stop)` makes or reads, an array whose dimension 0 is `stop - start`.
 
-    It is called with an empty range to learn dtype and shape, and pickled to workers: a function of a module, or with
-    Dask any.
+    In a call it is first called with an empty range, to learn dtype and shape.  It is pickled to workers: a function of
+    a module, or with Dask any.
     """
     if not callable(function):
         raise UsageError(f"rows takes a function of (start, stop), not {type(function).__name__}")
@@ -172,10 +187,7 @@ def rows(function: Callable[[int, int], Any], count: int) -> Recipe:
         size = -1
     if size < 0:
         raise UsageError(f"the number of rows must be an int from 0 on, not {count!r}")
-    made = np.asarray(function(0, 0))
-    if made.ndim == 0 or made.shape[0] != 0:
-        raise ShapeError(f"the function of no rows gave shape {made.shape}; its dimension 0 must be 0")
-    return Rows((size, *made.shape[1:]), made.dtype, function)
+    return Unread(function, size)
 
 
 def parquet(path: str | os.PathLike[str], columns: str | Sequence[str]) -> Recipe:
@@ -206,8 +218,8 @@ def parquet(path: str | os.PathLike[str], columns: str | Sequence[str]) -> Recip
 
 def recipe_of(value: Any, path: str) -> Recipe | Array:
     """How workers get an argument of which each has a part; an array for what can only be given as one."""
-    if isinstance(value, Recipe):
-        return value
+    if isinstance(value, Recipe | Unread):
+        return value if isinstance(value, Recipe) else value.recipe()
     if isinstance(value, np.memmap) and (order := _of_file(value)):
         if value.mode != "r":
             value.flush()
@@ -239,4 +251,4 @@ def _of_file(value: np.memmap[Any, Any]) -> str:
     return "C" if value.flags.c_contiguous else "F" if value.flags.f_contiguous else ""
 
 
-__all__ = ["InMemory", "Mapped", "Recipe", "parquet", "recipe_of", "rows"]
+__all__ = ["InMemory", "Mapped", "Recipe", "Unread", "parquet", "recipe_of", "rows"]

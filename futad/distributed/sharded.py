@@ -17,13 +17,14 @@ from futad.core.budget import Options
 from futad.distributed.engines import Engine, Local, Made, Told
 from futad.distributed.job import Column, Job, Split
 from futad.distributed.phases import WHOLE, Input, Phase
-from futad.distributed.recipes import Recipe, recipe_of, rows
+from futad.distributed.recipes import Recipe, Unread, recipe_of, rows
 from futad.errors import InputError, UsageError
 from futad.runtime.structure import build_value, count_text, flatten_value
 
 ENGINES = ("local", "dask", "mpi")
 SHARDS = 8  # the least number, where none is told
 SHARD_BYTES = 64 << 20  # of data in a shard, where no number is told
+PATIENCE = 1800.0  # seconds, as long as a C compiler may take
 WORTH = 0.02  # seconds of work a shard, below which one process is better
 
 
@@ -73,15 +74,17 @@ class Sharded:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The entry's value; arguments as of the entry, those that are split also as recipes (`shard`)."""
-        if kwargs:
-            args = self.function.positional(args, kwargs)
-        return self._call(self._split(self.function), args)
+        with self.engine.call():
+            if kwargs:
+                args = self.function.positional(args, kwargs)
+            return self._call(self._split(self.function), args)
 
     def value_and_grad(self, *args: Any, argnums: Argnums = 0, **options: Unpack[Options]) -> Any:
         """The value and the gradient with respect to the arguments named, as of `futad.value_and_grad`; of an argument
         that is split an array of the whole."""
-        derived = self.function.derivative("value_and_grad", argnums, **options)
-        return self._call(self._split(derived), args)
+        with self.engine.call():
+            derived = self.function.derivative("value_and_grad", argnums, **options)
+            return self._call(self._split(derived), args)
 
     @property
     def phases(self) -> list[Phase]:
@@ -193,7 +196,7 @@ class Sharded:
                 if not known:
                     message = f"nothing tells how many rows the function for '{sig.params[k].path}' has"
                     raise UsageError(message, hint="futad.distributed.rows(function, count)")
-                leaves[k] = rows(value, known[0])
+                leaves[k] = rows(value, known[0]).recipe()
         core = sig.bind(leaves)
         columns = {
             i: Column(r, plan.params[i] or 0, sig.params[i - sizes].elem.dtype, sig.params[i - sizes].path)
@@ -207,7 +210,7 @@ class Sharded:
 
 def _is_source(value: Any) -> bool:
     """Whether it is a recipe or a function of a range."""
-    return isinstance(value, Recipe) or (callable(value) and not hasattr(value, "shape"))
+    return isinstance(value, Recipe | Unread) or (callable(value) and not hasattr(value, "shape"))
 
 
 def _own(r: Any) -> Any:
@@ -237,7 +240,7 @@ def _progress(asked: Any, total: int) -> Iterator[Told]:
 
 def shard(
     f: Function, over: str, *, engine: str | None = None, shards: int | None = None, client: Any = None,
-    folder: str | None = None, progress: bool | Callable[[int, int], None] = False,
+    folder: str | None = None, progress: bool | Callable[[int, int], None] = False, timeout: float | None = PATIENCE,
 ) -> Sharded:
     """The entry f with its data split along the size (or i64 parameter) `over`: called as f, with `value_and_grad`.
 
@@ -250,10 +253,15 @@ def shard(
     same calls; `client`: another communicator).  `shards`: how many; they are ranges of equal size, combined in a tree
     that depends on their number alone, so results have the same bits on any workers.  `folder`: where arrays in memory
     are written once for Dask's workers, which all must see.  `progress`: True: a bar; or a function of (done, total).
+    `timeout`: how many seconds a rank of MPI waits for another one that does not make the call, or finishes no shard;
+    None: for ever.
 
     Raises UsageError if f has no such size, UnsupportedError, with the place in the source, if the program does not
-    split along it.
+    split along it.  In a call, on all ranks of MPI if one fails: its own exception on that one, an ExecutionError that
+    quotes it on the others.
     """
+    if timeout is not None and not timeout > 0:
+        raise UsageError(f"timeout must be a positive number of seconds or None, not {timeout!r}")
     if isinstance(f, Bound) or not isinstance(f, Function):
         raise UsageError("shard takes an entry of a program, without bound arguments")
     if shards is not None and (isinstance(shards, bool) or not isinstance(shards, int) or shards < 1):
@@ -269,7 +277,7 @@ def shard(
     elif name == "mpi":
         from futad.distributed.with_mpi import MPI
 
-        made = MPI(client)
+        made = MPI(client, timeout)
     else:
         raise UsageError(f"no engine is called {engine!r}; there are: {', '.join(ENGINES)}")
     return Sharded(f, over, made, shards, progress)

