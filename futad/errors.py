@@ -58,6 +58,7 @@ class Error(Exception):
 
     exit_code = 1
     code = ""
+    word = "error"  # before the message
 
     def __init__(
         self,
@@ -91,7 +92,7 @@ class Error(Exception):
 
     def __str__(self) -> str:
         text = f"{self.message} [{self.code}]" if self.code and self.span else self.message
-        out = show_at(self.span, "error", text, self.source_line)
+        out = show_at(self.span, self.word, text, self.source_line)
         for note in self.notes:
             out += f"\nnote: {note}"
         if self.hint:
@@ -249,9 +250,11 @@ def file_error(doing: str, path: object, why: Exception, place: Span | None = No
 class ExecutionError(Error, RuntimeError):
     """The program failed while running."""
 
+    word = "Error"  # as in Futhark, whose tests expect it
+
 
 class BoundsError(ExecutionError, IndexError):
-    """An index was out of bounds; the message names the source line, the index and the size."""
+    """An index was out of bounds; the message names the source line, the index and the size of its dimension."""
 
 
 class DivisionByZero(ExecutionError, ZeroDivisionError):
@@ -262,15 +265,6 @@ class AssertionFailed(ExecutionError, AssertionError):
     """A size check or an `assert` in the program failed."""
 
 
-def failed_check(template: str, message: str, place: Span | None) -> ExecutionError:
-    """The error of a failed `Assert`: of a slice or a part out of bounds, a BoundsError.
-
-    `template` is the compiler's own text; `message` has the values in its places.
-    """
-    kind = BoundsError if "out of bounds" in template else TooDeep if template == TOO_DEEP else AssertionFailed
-    return kind(message, place)
-
-
 class OutOfMemory(ExecutionError, MemoryError):
     """A value does not fit in memory."""
 
@@ -279,7 +273,24 @@ class TooDeep(ExecutionError, RecursionError):
     """Recursive functions call each other more often than there is room for."""
 
 
+# What checks of running programs say, as templates: in Futhark's words where it has such a check.
+OUT_OF_BOUNDS = "Index [{}] out of bounds for array of shape [{}]."
+DIVISION_BY_ZERO = "division by zero"
+NEGATIVE_SIZE = "Range 0..1..<{} is invalid: an array of negative size is needed"
+EXCEEDS = "an array is needed whose size exceeds the address space"
 TOO_DEEP = "recursion is deeper than {} calls (a stack of {} MiB)"  # of compiled code
+
+
+def failed_check(template: str, message: str, place: Span | None) -> ExecutionError:
+    """The error of a failed check: `template` is the compiler's own text; `message` has the values in its places."""
+    if template.startswith(OUT_OF_BOUNDS[:7]):  # of slices, too
+        return BoundsError(message, place)
+    return {DIVISION_BY_ZERO: DivisionByZero, TOO_DEEP: TooDeep}.get(template, AssertionFailed)(message, place)
+
+
+def negative_size(n: int) -> OutOfMemory:
+    """The error of an array that would have a negative size, where the place is not known."""
+    return OutOfMemory(NEGATIVE_SIZE.replace("{}", str(n)))
 
 
 class DeviceError(ExecutionError):

@@ -71,13 +71,10 @@ static bool futad_failure(const struct futad_context *ctx) {
   const struct futad_place *p = ctx->error.place >= 0 ? &futad_places[ctx->error.place] : &nowhere;
   long long a = (long long)ctx->values[0], b = (long long)ctx->values[1];
   switch (ctx->error.code) {
-    case FUTAD_BOUNDS:
-      return futad_error("%serror: index %lld is out of bounds for an array of size %lld%s", p->before, a, b, p->after);
-    case FUTAD_DIVISION: return futad_error("%serror: integer division by zero%s", p->before, p->after);
     case FUTAD_MEMORY:
-      if (a < 0) return futad_error("error: an array of negative size (%lld) is needed", a);
-      if (a == INT64_MAX) return futad_error("error: an array is needed whose size exceeds the address space");
-      return futad_error("error: out of memory: %lld bytes are needed for an array", a * b);
+      if (a < 0) return futad_error("Error: " FUTAD_NEGATIVE_SIZE, a);
+      if (a == INT64_MAX) return futad_error("Error: " FUTAD_EXCEEDS);
+      return futad_error("Error: out of memory: %lld bytes are needed for an array", a * b);
 #ifdef FUTAD_CHECK
     case FUTAD_CHECK: /* checked execution: the bindings' names are not in the program */
       return futad_error("error: checked execution: %s memory\nhint: this is a defect of futad; FUTAD_CHECK=memory "
@@ -85,7 +82,7 @@ static bool futad_failure(const struct futad_context *ctx) {
                          futad_kind_of_finding(a, (uint64_t)ctx->values[2]));
 #endif
   }
-  /* An assertion: its message with the values in place of the {}s. */
+  /* Any other check: its message with the values in place of the {}s. */
   char *text = futad_must_alloc(strlen(p->message) + 40 * 4 + 1), *out = text;
   int next = 0;
   for (const char *c = p->message; *c; c++) {
@@ -103,7 +100,7 @@ static bool futad_failure(const struct futad_context *ctx) {
     }
   }
   *out = 0;
-  futad_error("%serror: %s%s", p->before, text, p->after);
+  futad_error("%sError: %s%s", p->before, text, p->after);
   free(text);
   return false;
 }
@@ -118,7 +115,7 @@ static bool futad_has_shape(const struct futad_array *a) {
   if (fits) return true;
   char shape[FUTAD_VALUE_RANK * 24], *out = shape;
   for (int i = 0; i < a->rank; i++) out += sprintf(out, "[%lld]", (long long)a->shape[i]);
-  return futad_error("error: a result of shape %s is needed, whose size exceeds the address space", shape);
+  return futad_error("Error: a result of shape %s is needed, whose size exceeds the address space", shape);
 }
 
 /* Runs an entry on the leaves of its arguments; `results` gets new arrays (sizes that come along left out) and
@@ -128,7 +125,7 @@ static bool futad_run(struct futad_context *ctx, const struct futad_entry *e, co
   int64_t *sizes = futad_must_alloc(sizeof(int64_t) * (size_t)(e->sizes + 1));
   void **args = futad_must_alloc(sizeof(void *) * (size_t)(e->sizes + e->leaves + 1));
   struct futad_result *raw = calloc((size_t)e->results + 1, sizeof *raw);
-  bool good = raw != NULL || futad_error("error: out of memory");
+  bool good = raw != NULL || futad_error("Error: out of memory");
   good = good && futad_bind(e, leaves, sizes);
   int copied = 0;
   for (int i = 0; i < e->sizes; i++) args[i] = &sizes[i];

@@ -24,7 +24,7 @@ from futad.backend import aot_cache, backends
 from futad.core import ir
 from futad.core.budget import Budget, budgeted
 from futad.core.measures import Measured
-from futad.errors import Error, OutOfMemory, UsageError, warn
+from futad.errors import EXCEEDS, Error, OutOfMemory, UsageError, warn
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.ffi import CLibrary, copy_into
 from futad.target import Target, target_of
@@ -263,7 +263,7 @@ class Executable:
             return OutOfMemory(f"out of memory: {e}" if str(e) else "out of memory")
         if not _TOO_LARGE.search(str(e)):
             return e
-        return OutOfMemory("an array is needed whose size exceeds the address space")
+        return OutOfMemory(EXCEEDS)
 
     def measured(self) -> list[Measured]:
         """What the last call told of itself; nothing before the first one."""

@@ -15,7 +15,7 @@ from futad.backend.c_emit import c_string
 from futad.core.failure import FailureSite
 from futad.core.ir import EntryType, Fun
 from futad.core.types import Prim
-from futad.errors import line_of, show_at
+from futad.errors import EXCEEDS, NEGATIVE_SIZE, line_of, show_at
 from futad.runtime.structure import leaf_types
 from futad.runtime.values import Leaf, Signature, leaf_text, signature_of
 
@@ -34,6 +34,8 @@ def program_text(backend: CBackend, *, server: bool) -> str:
             f"#define FUTAD_VALUE_RANK {tables.rank}",
             '#include "program_values.h"',
             '#include "program_tables.h"',
+            f"#define FUTAD_NEGATIVE_SIZE {c_string(NEGATIVE_SIZE.replace('{}', '%lld'))}",
+            f"#define FUTAD_EXCEEDS {c_string(EXCEEDS)}",
             *tables.lines(),
             '#include "program_entries.h"',
             *[f'#include "{name}"' for name in main],

@@ -24,7 +24,7 @@ from futad.core.interp_machine import (
 from futad.core.node import Range
 from futad.core.types import ArrayType, elem_of
 from futad.core.work import MULTIPLY_ADD
-from futad.errors import BoundsError, ExecutionError, InternalError, OutOfMemory, Span
+from futad.errors import EXCEEDS, OUT_OF_BOUNDS, ExecutionError, InternalError, OutOfMemory, Span, failed_check
 
 _ALL = slice(None)
 
@@ -39,10 +39,10 @@ def _check(sc: Scope, bad: Any, index: Any, size: int, place: Span | None) -> No
         where = sc.full_mask() if failed is True else failed
         lane = tuple([int(c[0]) for c in np.nonzero(where)])
     at = int(at_lane(lift_value(index, 0, sc.depth) if index.ndim else index, lane))
-    message = f"index {at} is out of bounds for an array of size {size}"
+    message = OUT_OF_BOUNDS.replace("{}", str(at), 1).replace("{}", str(size))
     if place is None:
-        raise InternalError(f"an unchecked {message}")
-    raise BoundsError(message, place)
+        raise InternalError(f"unchecked: {message}")
+    raise failed_check(OUT_OF_BOUNDS, message, place)
 
 
 class _Positions:
@@ -287,7 +287,7 @@ def _reshape(m: Interpreter, e: ir.Reshape, stm: ir.Stm, sc: Scope) -> Values:
     try:
         return (v.reshape(v.shape[:d] + shape),)
     except ValueError:  # of an array without elements
-        raise OutOfMemory("an array is needed whose size exceeds the address space") from None
+        raise OutOfMemory(EXCEEDS) from None
 
 
 @handler(ir.Rearrange)

@@ -36,7 +36,15 @@ from futad.core.text import node_name
 from futad.core.types import AccType, ArrayType, Atom, Const, Prim, Type, Var, prim_of, with_true_as_one
 from futad.core.work import Tally, Where
 from futad.deep import deep, frames
-from futad.errors import DivisionByZero, InternalError, OutOfMemory, TooDeep, failed_check
+from futad.errors import (
+    DIVISION_BY_ZERO,
+    EXCEEDS,
+    InternalError,
+    OutOfMemory,
+    TooDeep,
+    failed_check,
+    negative_size,
+)
 from futad.registry import registering
 
 T = TypeVar("T")
@@ -314,9 +322,9 @@ class Interpreter:
         out = tuple([self.size(a, sc) for a in atoms])
         for n in out:
             if n < 0:
-                raise OutOfMemory(f"an array of negative size ({n}) is needed")
+                raise negative_size(n)
         if math.prod(out) >= 1 << 60:
-            raise OutOfMemory("an array is needed whose size exceeds the address space")
+            raise OutOfMemory(EXCEEDS)
         return out
 
     def empty(self, t: Type, sc: Scope) -> Value:
@@ -424,7 +432,7 @@ def scalar_op(m: Interpreter, name: str, args: list[Value], sc: Scope, place: An
     """One scalar operation over a batch."""
     record = OPS[name]
     if record.can_fail and args[1].dtype.kind in "iu" and select_lanes(sc, m.plain(args[1]) == 0) is not False:
-        raise DivisionByZero("integer division by zero", place)
+        raise failed_check(DIVISION_BY_ZERO, DIVISION_BY_ZERO, place)
     out = m.evaluate(record, args)
     return out[()] if out.ndim == 0 else out
 

@@ -11,6 +11,7 @@ from futad.accs.injective_updates import fills, positions
 from futad.core import ir as core
 from futad.core.scalarops import OPS
 from futad.core.types import AccType, Atom, Const, Prim, Var, elem_of, prim_of
+from futad.errors import DIVISION_BY_ZERO
 from futad.imp import ir
 from futad.imp.assemble import AS_IT_LIES, appended, assembled, joined, padded
 from futad.imp.dispatch import ASSERT, DIVISION, Destination, handles
@@ -57,7 +58,7 @@ def scalar_op(lo: Lowerer, e: core.Op) -> Expr:
     if record.can_fail and arg.is_integral and not (isinstance(last, Const) and last.value != 0):
         check = ir.Scalar("ne", (args[-1], Num(0, arg)), arg, ir.TRUE.type)
         if (args[-1], check) not in lo.checked:
-            lo.emit(ir.Check(check, DIVISION, lo.place(e.place)))
+            lo.emit(ir.Check(check, DIVISION, lo.place(e.place, DIVISION_BY_ZERO)))
             if lo.target.builds_in_place:
                 lo.checked[args[-1], check] = None
     result = record.result_type(tuple([prim_of(a) for a in e.args]))

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from futad.core import ir as core
 from futad.core.node import Range
-from futad.errors import Span
+from futad.core.types import I64
+from futad.errors import OUT_OF_BOUNDS, Span
 from futad.imp import ir
 from futad.imp.dispatch import BOUNDS
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
@@ -43,7 +44,7 @@ def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View
             dense = dense and not shape
             if check is not None and not lo.in_range(at, size):
                 ok = ir.Bin("in_bounds", at, size, ir.TRUE.type)
-                lo.emit(ir.Check(ok, BOUNDS, lo.place(check), (at, size)))
+                lo.emit(ir.Check(ok, BOUNDS, lo.place(check, OUT_OF_BOUNDS, (I64, I64)), (at, size)))
                 if lo.target.builds_in_place and isinstance(at, ir.Ref | Num):
                     lo.checked[at, size] = None
             offset = add(offset, mul(at, stride))
@@ -57,7 +58,7 @@ def _check_range(lo: Lowerer, start: Expr, count: Expr, step: Expr, size: Expr, 
     """Every position of the range is within the size; the message names the first or last that is not."""
     if start == ZERO and step == ONE and count == size:
         return
-    place = lo.place(span)
+    place = lo.place(span, OUT_OF_BOUNDS, (I64, I64))
     empty = compare("==", count, ZERO)
     start = lo.let(start, "start")
     last = lo.let(add(start, mul(sub(count, ONE), step)), "last")

@@ -1,16 +1,15 @@
 """The program's own assertions: those whose value is used become checks, the others go.
 
-`assert c x` is an `Assert` that binds the parts of `x` again, so that it is dead code where no part is used, as in
-Futhark.  After inlining no more of them can become unused; from then on each is an `Assert` that binds nothing and
-stays, and `x` is plain to see for other passes.
+`assert c x` is an `Assert` before `x` that binds true, and one after it of that and the parts of `x`, which it binds
+again: so both are dead code where no part is used, as in Futhark.  After inlining no more of them can become unused;
+from then on each is an `Assert` that binds nothing and stays, and `x` is plain to see for other passes.
 """
 
 from __future__ import annotations
 
 from futad.core import ir
 from futad.core.ir import Lambda, Program, Stm
-from futad.core.types import Const
-from futad.rewrite.dce import asserting_functions, dead_code, effects
+from futad.rewrite.dce import asserting_functions, dead_code
 
 
 def bind_assertions(program: Program) -> Program:
@@ -26,24 +25,12 @@ def _bound(lam: Lambda) -> Lambda:
     for s in lam.stms:
         e = s.exp
         if isinstance(e, ir.Assert) and e.of:
-            out.insert(_earliest(out, e), Stm((), ir.Assert(e.cond, e.message, e.values, e.place)))
+            out.append(Stm((), ir.Assert(e.cond, e.message, e.values, e.place)))
             out += [Stm((v,), ir.Alias(a)) for v, a in zip(s.pat, e.of, strict=True)]
         else:
             out.append(ir.map_scopes(s, _bound))
     same = len(out) == len(lam.stms) and all(a is b for a, b in zip(out, lam.stms, strict=True))
     return lam if same else Lambda(lam.params, tuple(out), lam.result)
-
-
-def _earliest(stms: list[Stm], e: ir.Assert) -> int:
-    """Where the check is made: before what it guards is computed, but after what it needs and what others see."""
-    needs = {e.cond, *e.values}
-    at = len(stms)
-    while at > 0 and not isinstance(e.cond, Const):
-        before = stms[at - 1]
-        if any(v in needs for v in before.pat) or effects((before,)):
-            break
-        at -= 1
-    return at
 
 
 __all__ = ["bind_assertions"]

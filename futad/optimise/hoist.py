@@ -14,6 +14,7 @@ from futad.core.operator import divisor, may_fail
 from futad.core.scalarops import OPS
 from futad.core.types import I64, ONE, ZERO, AccType, Var, shape_of
 from futad.legality import Legality
+from futad.rewrite.dce import effects
 from futad.rewrite.ranges import Ranges, index_in_range, is_index
 from futad.rewrite.strategy import Stats, with_lambdas
 
@@ -21,6 +22,7 @@ LEGAL = Legality("hoist", "invariant statements leave loops and maps; what one b
 INVARIANT = LEGAL.condition("invariant", "outside there is no value yet of what it depends on")
 RUNS = LEGAL.condition("runs at least once", "a failure would be reported of iterations that are none")
 CHECKS_ITSELF = LEGAL.condition("checks itself", "an assertion that stays inside is what guards it")
+FIRST_TO_FAIL = LEGAL.condition("no assertion before", "it fails in place of the assertion before it")
 AS_MANY = LEGAL.condition("as many elements", "what has another shape is there before the check of the sizes")
 MADE_ANEW = LEGAL.condition("not overwritten", "each iteration overwrites an array that is to be new in each")
 USED_ONCE = LEGAL.condition("sunk used there only", "other statements use what only a branch makes then")
@@ -136,7 +138,7 @@ class _Hoister:
                     ok = self.pure(stm)
                     if ok and not self.safe(stm.exp):
                         runs = self.runs(e) if runs is None else runs
-                        ok = RUNS(runs) and CHECKS_ITSELF(self.failing(stm.exp))
+                        ok = RUNS(runs) and CHECKS_ITSELF(self.failing(stm.exp)) and FIRST_TO_FAIL(not effects(stay))
                 if ok:
                     out.append(stm)
                     continue

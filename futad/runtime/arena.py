@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from futad.errors import OutOfMemory
+from futad.errors import EXCEEDS, OutOfMemory
 from futad.runtime.device import Device
 
 _ALIGN = 256
@@ -42,7 +42,7 @@ class Arena:
         if found is not None and nbytes <= found[1]:
             return found[0]
         if nbytes > _ADDRESS_SPACE:
-            raise OutOfMemory("an array is needed whose size exceeds the address space")
+            raise OutOfMemory(EXCEEDS)
         before()
         want = nbytes
         if found is not None:

@@ -27,7 +27,7 @@ from futad.bindings import Binding, Loop
 from futad.core.failure import FailureSite
 from futad.core.measures import WRITTEN, Measured, Site, gathered, words_of
 from futad.core.types import Prim
-from futad.errors import BoundsError, DivisionByZero, Error, InternalError, OutOfMemory, UsageError, failed_check
+from futad.errors import EXCEEDS, Error, InternalError, OutOfMemory, UsageError, failed_check, negative_size
 from futad.runtime.findings import finding, lanes_met
 
 # The codes of failures in `ctx->error.code`.
@@ -524,24 +524,20 @@ def empty_result(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray[Any
 def failure(place: FailureSite, code: int, words: list[int]) -> Error:
     """The exception of a failing check; `words` are the four values it reports."""
     a, b = words[0], words[1]
-    if code == BOUNDS:
-        return BoundsError(f"index {a} is out of bounds for an array of size {b}", place.span)
-    if code == DIVISION:
-        return DivisionByZero("integer division by zero", place.span)
     if code == MEMORY:
         if a < 0:
-            return OutOfMemory(f"an array of negative size ({a}) is needed")
+            return negative_size(a)
         if a == (1 << 63) - 1:
-            return OutOfMemory("an array is needed whose size exceeds the address space")
+            return OutOfMemory(EXCEEDS)
         return OutOfMemory(f"out of memory: {a * b} bytes are needed for an array")
     if code == LANES:
         return lanes_met(place.message, a, b)
-    assert code == ASSERT
+    assert code in (BOUNDS, DIVISION, ASSERT)
     return failed_check(place.message, _fill(place, words), place.span)
 
 
 def _fill(place: FailureSite, words: list[int]) -> str:
-    """An assertion's message with its values in place of the {}s."""
+    """A check's message with its values in place of the {}s."""
     text = place.message
     for t, w in zip(place.types, words, strict=False):
         if t.is_float:

@@ -73,6 +73,8 @@ def compile_expression(text: str, path: str | Path | None = None) -> Program:
 
         file = loader.add("", Path(EXPRESSION), EXPRESSION) if path is None else loader.load(Path(path), str(path))
         loader.texts[EXPRESSION] = text
+        if path is None:
+            file.text = text
         for d in file.decls:
             if isinstance(d, FunDef):
                 d.entry = False  # or it would be compiled too

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from futad.errors import Error, InputError, ParseError, Span
+from futad.errors import OUT_OF_BOUNDS, Error, InputError, ParseError, Span
 from futad.runtime.inputs import read_data_file
 from futad.runtime.textvalues import Reader
 
@@ -211,7 +211,7 @@ class _Script:
             raise self.fail(f"an array of rank {len(shape)} cannot be indexed so")
         for i, n in zip(indices, shape, strict=False):
             if not 0 <= i < n:
-                raise self.fail(f"index {i} is out of bounds for an array of size {n}")
+                raise self.fail(OUT_OF_BOUNDS.replace("{}", str(i), 1).replace("{}", str(n)))
         return np.asarray(value)[tuple(indices)]
 
     def load(self, name: str) -> Any:

@@ -92,7 +92,7 @@ def test_a_bounds_error_shows_the_line(prog):
     with pytest.raises(BoundsError) as e:
         prog.second(np.ones(1))
     text = str(e.value)
-    assert "things.fut:5:33: error: index 1 is out of bounds for an array of size 1" in text
+    assert "things.fut:5:33: Error: Index [1] out of bounds for array of shape [1]" in text
     assert "entry second (xs: []f64): f64 = xs[1]" in text and text.splitlines()[-1].strip("^ ") == ""
 
 
@@ -119,7 +119,7 @@ def test_records_behave_like_dicts(prog):
 
 def test_a_slice_out_of_bounds_is_a_bounds_error(prog):
     for k in (5, -1):
-        with pytest.raises(BoundsError, match=r"things.fut:13:\d+: error: .*out of bounds"):
+        with pytest.raises(BoundsError, match=r"things.fut:13:\d+: Error: .*out of bounds"):
             prog.firsts(k, [1.0, 2.0])
 
 

@@ -277,7 +277,7 @@ entry loss [n] (k: i64) (x: [n]f64) : f64 =
 """
     loss = futad.compile(source, backend="interp", name="sums.fut").loss
     gradient, x, v = futad.grad(loss, 1, memory="1kB"), np.linspace(0.2, 1, 3), np.ones(3)
-    with pytest.raises(futad.Error, match=r"sums\.fut:3:\d+: error: the budget of 32 bytes is too small") as found:
+    with pytest.raises(futad.Error, match=r"sums\.fut:3:\d+: Error: the budget of 32 bytes is too small") as found:
         futad.vjp(gradient, 9, x, memory="32B")[1](v)
     least = re.findall(r"(\d+) are the least", str(found.value))[0]
     _, second = futad.vjp(gradient, 9, x, memory=int(least))[1](v)

@@ -156,7 +156,7 @@ def test_what_has_no_batch(prog: Program) -> None:
             futad.vmap(prog.second, axes)
     with pytest.raises(UsageError, match="'xs' of second has no dimension 2"):
         futad.vmap(prog.second, 2)
-    with pytest.raises(futad.BoundsError, match="index 1 is out of bounds"):
+    with pytest.raises(futad.BoundsError, match=r"Index \[1\] out of bounds"):
         futad.vmap(prog.second)(np.ones((2, 1)))
 
 
@@ -174,7 +174,7 @@ def test_sizes_that_all_of_a_batch_have_in_common(prog: Program) -> None:
     np.testing.assert_array_equal(futad.vmap(prog.inner)(xs), [prog.inner(x) for x in xs])
     assert futad.vmap(prog.inner)(np.ones((0, 4))).shape == (0, 8, 3)
     assert futad.vmap(prog.inner)(np.ones((0, 0))).shape == (0, 0, 0)
-    with pytest.raises(futad.BoundsError, match="the array is empty"):
+    with pytest.raises(futad.BoundsError, match=r"Index \[\S+\] out of bounds for array of shape \[0\]"):
         futad.vmap(prog.inner)(np.ones((2, 0)))
 
 

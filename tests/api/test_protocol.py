@@ -241,7 +241,7 @@ def test_given_memory_may_be_that_of_arguments(prog: Program) -> None:
         ("swap", (np.ones(2), np.ones(2)), (np.empty(2),) * 2, UsageError, "two parts of out share memory"),
         ("swap", (np.ones(2), np.ones(2)), (np.empty(2), np.empty(3)), ShapeError, "'out.1' of swap"),
         ("table", (np.ones((2, 2)),), {"sums": np.empty(2)}, futad.InputError, "field 'turned' is missing"),
-        ("second", (np.ones(1),), np.empty(()), BoundsError, "index 1 is out of bounds"),
+        ("second", (np.ones(1),), np.empty(()), BoundsError, "Index [1] out of bounds"),
     ],
 )  # fmt: skip
 def test_memory_that_does_not_fit(prog: Program, entry: str, args: tuple, out: object, error: type, text: str) -> None:
@@ -304,7 +304,7 @@ def test_native_code_is_called_with_its_lock() -> None:
     failing = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(g.address)
     with g.lock:
         assert failing(g.context, pointers, out.ctypes.data) != 0
-        assert isinstance(g.failure(), BoundsError) and "index 1 is out of bounds" in str(g.failure())
+        assert isinstance(g.failure(), BoundsError) and "Index [1] out of bounds" in str(g.failure())
     assert f.key == futad.compile(SOURCE, "p.fut", backend="c").longer.native().key != g.key
     with pytest.raises(UsageError, match="runs on backend 'interp', which has no code"):
         futad.compile(SOURCE, backend="interp").longer.native()

@@ -84,9 +84,9 @@ XS = np.arange(5.0)
     ("inner", [3, XS[:3], np.array([0, 9, 1])], 9, 3, 6),
 ])  # fmt: skip
 def test_bounds(backend, name, args, index, size, line):
-    with pytest.raises(BoundsError, match=f"index {index} is out of bounds for an array of size {size}") as e:
+    with pytest.raises(BoundsError, match=rf"Index \[{index}\] out of bounds for array of shape \[{size}\]") as e:
         backend.run(name, args)
-    assert str(e.value).startswith(f"a.fut:{line}:5: error: ")
+    assert str(e.value).startswith(f"a.fut:{line}:5: Error: ")
     np.testing.assert_array_equal(backend.run("read", [5, XS, 2])[0], 2.0)
 
 

@@ -195,11 +195,11 @@ def test_bad_input_is_an_error_with_its_place(built, entry, text, message):
 @pytest.mark.parametrize(
     ("entry", "text", "message"),
     [
-        ("at", "[1, 2] 2", "error: index 2 is out of bounds for an array of size 2"),
+        ("at", "[1, 2] 2", "Error: Index [2] out of bounds for array of shape [2]"),
         ("claim", "-1.0", "error: "),
-        ("divide", "1 0", "error: integer division by zero"),
-        ("large", "-1", "error: an array of negative size (-1) is needed"),
-        ("large", "4611686018427387904", "error: an array is needed whose size exceeds the address space"),
+        ("divide", "1 0", "Error: division by zero"),
+        ("large", "-1", "Error: Range 0..1..<-1 is invalid: an array of negative size is needed"),
+        ("large", "4611686018427387904", "Error: an array is needed whose size exceeds the address space"),
     ],
 )
 def test_a_failing_program_says_where_as_futad_run_does(built, futad, entry, text, message):

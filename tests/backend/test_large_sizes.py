@@ -110,7 +110,7 @@ def test_on_the_command_line(backend: str, tmp_path: Path, monkeypatch: pytest.M
     run.file("p.fut", SOURCE)
     for _ in range(2):
         done = run("run", "p.fut", "-e", "none", "-b", backend, stdin=str(1 << 62))
-        assert (done.code, done.out) == (1, "") and done.err.startswith("error: a") and "address space" in done.err
+        assert (done.code, done.out) == (1, "") and done.err.startswith("Error: a") and "address space" in done.err
         done = run("run", "p.fut", "-e", "read", "-b", backend, stdin=f"{HALF} {HALF} empty([0]f64)")
         assert done.code == 1 and done.err.startswith("p.fut:3:") and "address space" in done.err
 

@@ -96,7 +96,7 @@ def test_products_in_vectors_and_what_is_left_of_them(t: str, dtype: str) -> Non
 @pytest.mark.slow
 def test_failures_are_those_of_other_builds() -> None:
     made, _ = backends_of("entry f (x: []f64) (i: i64): f64 = x[i]")
-    with pytest.raises(futad.BoundsError, match="index 4 is out of bounds for an array of size 3"):
+    with pytest.raises(futad.BoundsError, match=r"Index \[4\] out of bounds for array of shape \[3\]"):
         made.run("f", [np.int64(3), np.zeros(3), np.int64(4)])
 
 

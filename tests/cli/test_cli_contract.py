@@ -67,7 +67,7 @@ PROGRAM = "entry main (n: i64) (xs: []f64): []f64 = replicate n (f64.sum xs)\n"
         (b"1 b\x02\x01 f64\xff\xff", "a binary value is cut off in its header"),
         (b"1 b\x02\x01 f64" + b"\xff" * 7 + b"\x3f", "of a binary value are too large"),
         (bytes(range(128, 256)), "expected a value"),
-        (b"-1 [1.0]", "an array of negative size (-1) is needed"),
+        (b"-1 [1.0]", "Range 0..1..<-1 is invalid: an array of negative size is needed"),
         (b"9223372036854775807 [1.0]", "an array is needed whose size exceeds the address space"),
         (b"300000000000000 [1.0]", "out of memory"),
     ],

@@ -55,8 +55,8 @@ def test_binary_output(futad):
         ("", "<expression>:1:1: error: syntax error: found the end of the expression"),
         ("1\n+ true", "<expression>:2:3: error: "),
         ("1 def f = 2", "<expression>:1:3: error: syntax error: a declaration after an expression"),
-        ("[1, 2][2]", "<expression>:1:1: error: index 2 is out of bounds for an array of size 2\n[1, 2][2]\n^^^^^^"),
-        ("assert (1 > 2) 3", "<expression>:1:1: error: "),
+        ("[1, 2][2]", "<expression>:1:1: Error: Index [2] out of bounds for array of shape [2].\n[1, 2][2]\n^^^^^^"),
+        ("assert (1 > 2) 3", "<expression>:1:1: Error: Assertion is false: 1 > 2\n"),
         ("\\(x: i32) -> x", "<expression>:1:1: error: the expression is a function"),
         ("\\x -> x", "<expression>:1:1: error: "),
         ("f64.sqrt", "<expression>:1:1: error: the expression is a function"),
@@ -76,7 +76,7 @@ def test_errors_of_the_program_point_there(futad):
     assert done.code == 1 and done.err.startswith("p.fut:1:20: error: ")
     name = futad.file("q.fut", "def f (xs: []i32) = xs[3]\n")
     done = futad("run", name, "-x", "f [1]")
-    assert done.code == 1 and done.err.startswith("q.fut:1:21: error: index 3 is out of bounds")
+    assert done.code == 1 and done.err.startswith("q.fut:1:21: Error: Index [3] out of bounds")
 
 
 def test_wrong_use(futad):

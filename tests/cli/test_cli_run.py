@@ -148,7 +148,7 @@ def test_empty_arrays(futad):
             1,
             "error: argument 'ps.1' of rows: dimension 0 is 2, but size n is 1",
         ),
-        ("second", "[1.0]", 1, "p.fut:5:33: error: index 1 is out of bounds for an array of size 1"),
+        ("second", "[1.0]", 1, "p.fut:5:33: Error: Index [1] out of bounds for array of shape [1]"),
         ("mian", "", 2, "error: p.fut has no entry 'mian'; did you mean main?"),
     ],
 )

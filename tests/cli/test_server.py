@@ -260,7 +260,7 @@ def test_a_failing_entry(server):
     put(server, "i", np.int64(2), "i64")
     with pytest.raises(futhark_server.Failure) as e:
         server.cmd_call("at", "x", "xs", "i")
-    assert "p.fut:17:38: error: index 2 is out of bounds for an array of size 2" in str(e.value)
+    assert "p.fut:17:38: Error: Index [2] out of bounds for array of shape [2]" in str(e.value)
     fails(server, "Unknown variable: x", "store", "f", "x")
     fails(server, "Variable xs has type \\[\\]i32, expected i64", "call", "at", "y", "xs", "xs")
     fails(server, "Unknown entry point: ta", "call", "ta", "y", "xs", "i")

@@ -62,7 +62,7 @@ R = np.random.default_rng(7)
 @pytest.mark.slow
 def test_index_out_of_bounds_in_a_thread() -> None:
     xs, is_ = R.normal(size=10), np.array([1, 2, 10, 3])
-    with pytest.raises(BoundsError, match="index 10 is out of bounds for an array of size 10") as e:
+    with pytest.raises(BoundsError, match=r"Index \[10\] out of bounds for array of shape \[10\]") as e:
         running().run("gather", [10, 4, xs, is_])
     assert e.value.span is not None and e.value.span.line == 2
     assert running().run("gather", [10, 2, xs, is_[:2]])[0].tolist() == xs[[1, 2]].tolist()
@@ -74,7 +74,7 @@ def test_index_out_of_bounds_before_a_barrier(k: int) -> None:
     """Threads whose check failed still meet the others."""
     is_ = np.zeros(k, np.int64)
     is_[1] = -1
-    with pytest.raises(BoundsError, match="index -1 is out of bounds"):
+    with pytest.raises(BoundsError, match=r"Index \[-1\] out of bounds"):
         running().run("rows", [3, 5, k, R.normal(size=(3, 5)), is_])
 
 
@@ -232,7 +232,7 @@ def test_under_a_sanitizer(kind: str) -> None:
     is_ = R.integers(-1, 6, 50)
     assert p.run("count", [50, 5, is_])[0].tolist() == [int((is_ == b).sum()) for b in range(5)]
     assert p.run("best", [50, 5, is_, is_.astype(float)])[0].tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-    with pytest.raises(BoundsError, match="index 9 is out of bounds"):
+    with pytest.raises(BoundsError, match=r"Index \[9\] out of bounds"):
         p.run("rows", [3, 5, 64, R.normal(size=(3, 5)), np.full(64, 9)])
 
 

@@ -150,7 +150,7 @@ def test_errors(prog: Program, applied: Any) -> None:
         futad.pytensor.op(test_errors)  # type: ignore[arg-type]
     with pytest.raises(futad.ShapeError, match=r"argument 'x' of loss: dimension 1 is 3, but size n is 2"):
         run([w, b], loss, np.ones(2), 0.5)
-    with pytest.raises(IndexError, match=r"fit\.fut:9:42: error: index 7 is out of bounds for an array of size 3"):
+    with pytest.raises(IndexError, match=r"fit\.fut:9:42: Error: Index \[7\] out of bounds for array of shape \[3\]"):
         run([x, i], futad.pytensor.op(prog.at)(x, i), np.ones(3), 7)
 
 

@@ -148,9 +148,9 @@ def test_bounds_and_callbacks(prog: Program) -> None:
 
 @pytest.mark.slow
 def test_errors_come_through(prog: Program) -> None:
-    with pytest.raises(AssertionFailed, match=r"main:\d+:\d+: error: "):
+    with pytest.raises(AssertionFailed, match=r"main:\d+:\d+: Error: "):
         futad.scipy.minimize(prog.bowl, ([0.0, 0.0], 7.0))
-    with pytest.raises(futad.BoundsError, match="index 1 is out of bounds"):
+    with pytest.raises(futad.BoundsError, match=r"Index \[1\] out of bounds"):
         futad.scipy.minimize(prog.column, ([1.0],))
     with pytest.raises(UsageError, match="no floating-point numbers are in 'k' of counts"):
         futad.scipy.objective(prog.counts, (3,))

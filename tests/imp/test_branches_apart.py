@@ -65,5 +65,5 @@ def test_values_and_derivatives(n: int, backend: str) -> None:
 def test_the_first_failure_is_told(place: int) -> None:
     a, y, table, _ = arguments(130)
     y[place], y[64] = 40 + place, 104
-    with pytest.raises(futad.errors.BoundsError, match=f"index {40 + place} is out of bounds"):
+    with pytest.raises(futad.errors.BoundsError, match=rf"Index \[{40 + place}\] out of bounds"):
         compiled("c").main(a, y, table)

@@ -83,7 +83,7 @@ def test_the_first_failure_is_reported(backend: str) -> None:
     text = f"""entry value [n] (k: [n]i64) (x: [n]f64): [n]f64 =
       tabulate n (\\i -> let q = if x[i] > 0 then x[k[i]] else x[i] in {DEAR})"""
     k = np.array([9, 1, 7, 8, 0])
-    with pytest.raises(BoundsError, match="index 7 is out of bounds"):
+    with pytest.raises(BoundsError, match=r"Index \[7\] out of bounds"):
         futad.compile(text, backend=backend).value(k, np.array([-1.0, 1, 2, 3, 4]))
 
 

@@ -87,7 +87,7 @@ def test_the_first_place_out_of_range_is_told(name: str) -> None:
         args = arguments(3, 40, 4, 5)
         args[at][place] = 7 + at
         args[3][39, 4] = -5
-        with pytest.raises(futad.errors.BoundsError, match=f"index {7 + at} is out of bounds"):
+        with pytest.raises(futad.errors.BoundsError, match=rf"Index \[{7 + at}\] out of bounds"):
             compiled(name, "c").main(*args)
 
 

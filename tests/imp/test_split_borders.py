@@ -56,7 +56,7 @@ def test_an_element_out_of_range(n: int) -> None:
     """Only in the last iterations."""
     text = "entry value [n] (x: [n]f64): [n]f64 = tabulate n (\\i -> if i < 1 then 0 else x[i64.max 1 i + 1])"
     for backend in ("c", "interp"):
-        with pytest.raises(futad.errors.BoundsError, match=f"index {n} is out of bounds"):
+        with pytest.raises(futad.errors.BoundsError, match=rf"Index \[{n}\] out of bounds"):
             futad.compile(text, backend=backend).value(np.ones(n))
 
 

@@ -215,7 +215,7 @@ def test_errors_of_running_name_the_line_of_the_user():
 
     with pytest.raises(futad.BoundsError) as e:
         f(np.ones(2), 5)
-    assert "index 5 is out of bounds" in str(e.value) and "return y[i] + 1  # the line" in str(e.value)
+    assert "Index [5] out of bounds" in str(e.value) and "return y[i] + 1  # the line" in str(e.value)
     with pytest.raises(futad.BoundsError) as e:
         futad.grad(f)(np.ones(2), 5)
     assert "return y[i] + 1  # the line" in str(e.value)

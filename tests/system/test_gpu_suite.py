@@ -150,7 +150,7 @@ def test_a_device_that_is_lost_ends_its_worker() -> None:
     assert gpu_stage._lost(DeviceError("the GPU failed", notes=("start it again",)))
     assert not gpu_stage._lost(DeviceError("a launch was refused"))
     assert gpu_stage._lost(type("CUDARuntimeError", (RuntimeError,), {})("cudaErrorIllegalAddress"))
-    assert not gpu_stage._lost(BoundsError("index 9"))
+    assert not gpu_stage._lost(BoundsError("Index [9]"))
 
 
 def test_a_program_unlike_the_interpreter_is_found(tmp_path: Path) -> None:

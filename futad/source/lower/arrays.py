@@ -7,6 +7,7 @@ from collections.abc import Callable
 from futad.core import ir
 from futad.core.node import Range
 from futad.core.types import BOOL, I64, MOST_SHOWN, TRUE, Atom, Const, Var, i64, shape_of
+from futad.errors import OUT_OF_BOUNDS
 from futad.source.lower.attributes import trace
 from futad.source.lower.calls import Use, apply
 from futad.source.lower.core import Lowerer, lam_of
@@ -109,18 +110,18 @@ def do_take(lw: Lowerer, args: Args, use: Use) -> Value:
     return section(lw, array, i64(0), n, i64(1))
 
 
-def fits(lw: Lowerer, n: Atom, array: Arr, use: Use) -> None:
-    """0 <= n <= length."""
+def fits(lw: Lowerer, n: Atom, array: Arr, use: Use, part: str = "0:{}") -> None:
+    """0 <= n <= length; `part` is what messages show of the slice."""
     width = array.dims[0]
     if lw.check_span(use.span) is None or n is width:
         return
     ok = lw.b.scalar("and", lw.b.scalar("le", i64(0), n), lw.b.scalar("le", n, width))
-    lw.b.emit(ir.Assert(ok, "index {} is out of bounds for an array of size {}", (n, width), use.span))
+    lw.b.emit(ir.Assert(ok, OUT_OF_BOUNDS.replace("{}", part, 1), (n, width), use.span))
 
 
 def do_drop(lw: Lowerer, args: Args, use: Use) -> Value:
     n, array = size_arg(lw, args[0]), as_array(args[1])
-    fits(lw, n, array, use)
+    fits(lw, n, array, use, "{}:")
     return section(lw, array, n, lw.b.scalar("sub", array.dims[0], n), i64(1))
 
 
@@ -155,22 +156,22 @@ def element(lw: Lowerer, array: Arr, i: Atom, use: Use) -> Value:
     return index_value(lw, array, [i], lw.check_span(use.span))
 
 
-def not_empty(lw: Lowerer, array: Arr, use: Use) -> None:
-    """An empty array has no first element to leave out."""
+def not_empty(lw: Lowerer, array: Arr, use: Use, part: str) -> None:
+    """An empty array has no element to leave out."""
     if lw.check_span(use.span) is not None:
         ok = lw.b.scalar("lt", i64(0), array.dims[0])
-        lw.b.emit(ir.Assert(ok, "element {} is out of bounds: the array is empty", (i64(0),), use.span))
+        lw.b.emit(ir.Assert(ok, OUT_OF_BOUNDS.replace("{}", part, 1), (array.dims[0],), use.span))
 
 
 def do_tail(lw: Lowerer, args: Args, use: Use) -> Value:
     array = as_array(args[0])
-    not_empty(lw, array, use)
+    not_empty(lw, array, use, "1:")
     return section(lw, array, i64(1), lw.b.scalar("sub", array.dims[0], i64(1)), i64(1))
 
 
 def do_init(lw: Lowerer, args: Args, use: Use) -> Value:
     array = as_array(args[0])
-    not_empty(lw, array, use)
+    not_empty(lw, array, use, "0:-1")
     return section(lw, array, i64(0), lw.b.scalar("sub", array.dims[0], i64(1)), i64(1))
 
 

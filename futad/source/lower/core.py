@@ -12,7 +12,7 @@ from typing import Any
 
 from futad.core import ir
 from futad.core.types import I64, ZERO, Atom, Const, Var
-from futad.errors import InternalError, Span, UnsupportedError
+from futad.errors import NEGATIVE_SIZE, InternalError, Span, UnsupportedError
 from futad.registry import registering
 from futad.source import ast
 from futad.source.lower.free import Facts
@@ -97,7 +97,7 @@ class Lowerer:
         known = type(n) is Var and n in self.known_sizes or type(n) is Const and n.value >= 0
         if self.checked_here(n) and not known and not self.unchecked:
             ok = self.b.scalar("le", ZERO, n)
-            self.b.emit(ir.Assert(ok, "an array of negative size ({}) is needed", (n,), span))
+            self.b.emit(ir.Assert(ok, NEGATIVE_SIZE, (n,), span))
             if self.b is self.fun_scope and type(n) is Var:
                 self.known_sizes.add(n)
 
@@ -111,6 +111,17 @@ class Lowerer:
             return v
         own = [self.b.let(ir.Copy(a), "own") if a in self.borrowed else a for a in leaves(v)]
         return rebuild(v, iter(own))
+
+    # -- the source
+
+    def text_of(self, span: Span) -> str:
+        """What the source has at a place, on one line without comments; nothing if its text is not known."""
+        lines = self.texts.get(span.file, "").split("\n")[span.line - 1 : span.end_line]
+        if not lines:
+            return ""
+        lines[-1] = lines[-1][: span.end_col - 1]
+        lines[0] = lines[0][span.col - 1 :]
+        return " ".join(" ".join(line.split("--")[0] for line in lines).split())
 
     # -- errors
 

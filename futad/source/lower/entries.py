@@ -184,17 +184,7 @@ def parameter_names(fd: ast.FunDef) -> Iterator[str]:
 
 def written(lw: Lowerer, t: ast.TypeExp | None) -> str | None:
     """A type as the source has it, on one line; None if it is not written."""
-    if t is None:
-        return None
-    text = lw.texts.get(t.span.file)
-    if text is None:
-        return None
-    lines = text.split("\n")[t.span.line - 1 : t.span.end_line]
-    if not lines:
-        return None
-    lines[-1] = lines[-1][: t.span.end_col - 1]
-    lines[0] = lines[0][t.span.col - 1 :]
-    return " ".join(" ".join(line.split("--")[0] for line in lines).split())
+    return None if t is None else lw.text_of(t.span) or None
 
 
 def entry_type(lw: Lowerer, p: ast.Pat) -> ir.EntryType:

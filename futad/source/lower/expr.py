@@ -9,6 +9,7 @@ from futad.core.node import Range
 from futad.core.types import (
     FALSE,
     I64,
+    TRUE,
     U8,
     AccType,
     Atom,
@@ -217,19 +218,23 @@ def lower_constr(lw: Lowerer, e: ast.EConstr, fr: Frame) -> Value:
 
 @handles(ast.EAssert)
 def lower_assert(lw: Lowerer, e: ast.EAssert, fr: Frame) -> Value:
-    """An assertion that goes with the parts of its value; it stays whatever is used if the value has functions or
-    accumulators, or an i64, which types may mention as a size."""
+    """An assertion before its value, in two parts: `Assert` of true, which fails, and one of the parts of the value if
+    that is true.  So it goes with these; it stays whatever is used if the value has functions or accumulators, or an
+    i64, which types may mention as a size."""
     if lw.check_span(e.span) is None:
         return lw.expr(e.expr, fr)
     cond = lw.scalar(e.cond, fr)
+    shown = lw.text_of(e.cond.span).replace("{}", "{ }")
+    text = f"Assertion is false: {shown}" if shown else "Assertion is false."
+    (holds,) = lw.b.emit(ir.Assert(cond, text, (), e.span, (TRUE,)), "holds")
     v = lw.expr(e.expr, fr)
     parts = leaves(v)
     if has_function(v) or any(a.type is I64 or type(a.type) is AccType for a in parts):
-        lw.b.emit(ir.Assert(cond, "Assertion is false.", (), e.span))
+        lw.b.emit(ir.Assert(holds, "", (), e.span))
         return v
     if not parts:
         return v
-    again = lw.b.emit(ir.Assert(cond, "Assertion is false.", (), e.span, tuple(parts)), "claimed")
+    again = lw.b.emit(ir.Assert(holds, "", (), e.span, tuple(parts)), "claimed")
     lw.borrowed.update(b for a, b in zip(parts, again, strict=True) if a in lw.borrowed)
     return rebuild(v, iter(again))
 

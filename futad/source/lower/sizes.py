@@ -226,7 +226,7 @@ def _require_equal(lw: Lowerer, v: Value, have: list[Atom], want: list[Atom], sp
         ok = lw.b.scalar("and", ok, equal)
     elem = elem_of(leaves(v)[0].type).name if type(v) is Arr and type(v.elem) is Leaf else ""
     dims = "[{}]" * len(have)
-    message = f'Value of shape {dims} cannot match shape of type "{dims}{elem}".'
+    message = f'Value of (desugared) shape {dims} cannot match shape of type "{dims}{elem}".'
     lw.b.emit(ir.Assert(ok, message, (*have, *want), span))
 
 
