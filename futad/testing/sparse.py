@@ -58,17 +58,18 @@ def _skeleton(seed: int) -> Case:
     args: list[Any] = []
     for p in made.params:
         shape = [sizes[d] if isinstance(d, str) else d for d in p.shape]
-        if p.bound is None:
+        if p.is_float:
             args.append(r.normal(size=shape) if shape else float(r.normal()))
         else:
-            args.append(r.integers(0, sizes[p.bound] if isinstance(p.bound, str) else p.bound, shape or None))
+            top = 2 if p.bound is None else sizes[p.bound] if isinstance(p.bound, str) else p.bound
+            args.append(r.integers(0, top, shape or None))
     given = " ".join(f"({p.name}: {p.type})" for p in made.params)
     head = "".join(f"[{s}]" for s in made.sizes)
-    results = ", ".join("".join(f"[{d}]" for d in shape) + "t" for shape in made.results)
+    results = ", ".join(made.result_types)
     passed = " ".join(p.name for p in made.params)
     entry = f"\nentry main {head} {given}: ({results}) = f@ {passed}\n"
     text = (skeletons.HEAD.format(t="f64") + made.text + entry).replace("@", "")
-    return Case(text, tuple(args), tuple([i for i, p in enumerate(made.params) if p.bound is None]))
+    return Case(text, tuple(args), tuple([i for i, p in enumerate(made.params) if p.is_float]))
 
 
 def _local(seed: int) -> Case:

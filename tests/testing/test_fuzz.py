@@ -74,7 +74,7 @@ DERIVATIVES = [
 
 def test_files_of_programs() -> None:
     """All programs of a file have budgets or none has, every name of it is defined once, and no program is lost."""
-    made = list(itertools.islice(fuzz.tasks(500002, FAMILIES, ["c"], False, (), 0), 24))
+    made = list(itertools.islice(fuzz.tasks(500002, FAMILIES, ["c"], False, (), 0), 12))
     for task in made:
         cases = task.cases()
         assert len({budgets.drawn(kind, seed, False) is None for kind, seed in task.programs}) == 1
@@ -126,6 +126,58 @@ def test_sample(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     done = batch.run(task)
     assert done.programs == len(task.programs)
     assert not done.findings
+
+
+# Kinds of many small programs, of which each file has all, tried around the lengths of vectors.
+SMALL = ("handover", "aliases", "masks", "borders", "clamps", "monoids", "duplicates", "widths", "specials")
+
+
+@needs_cc
+def test_small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O0")
+    done = batch.run(Task(1, "c", "f64", tuple((kind, seed) for kind in SMALL for seed in (3, 4)), ("value",)))
+    assert done.findings == [] and done.programs == 2 * len(SMALL) and done.calls >= 2 * done.programs
+
+
+@pytest.mark.slow
+@needs_cc
+@pytest.mark.parametrize("backend", ["c", "multicore", "emulated"])
+def test_small_programs_and_their_derivatives(backend: str) -> None:
+    done = batch.run(Task(0, backend, "f64", tuple((kind, 600 + FIRST) for kind in SMALL)))
+    assert done.findings == [] and done.programs == len(SMALL)
+
+
+def test_inputs_are_around_vectors_and_special() -> None:
+    sizes: set[int] = set()
+    dtypes: set[str] = set()
+    values: list[Any] = []
+    for seed in range(60):
+        c = case("widths", seed, "f64", ("rev",))
+        for number in range(c.calls):
+            made = inputs(c, number)
+            sizes |= set(made.sizes.values())
+            dtypes |= {np.asarray(x).dtype.name for x in made.args}
+            ranks = [np.ndim(x) for x in made.cotangents]
+            assert ranks == [len(r) for r in c.program.results]
+        values += [x.ravel() for x in inputs(case("specials", seed, "f32", ("value",)), 1).args if x.dtype.kind == "f"]
+    assert {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65} <= sizes
+    assert {f"{k}{b}" for k, b in itertools.product(("int", "uint"), (8, 16, 32, 64))} <= dtypes
+    assert {"float16", "float32", "float64", "bool"} <= dtypes
+    every = np.concatenate(values)
+    assert np.isnan(every).any() and np.isposinf(every).any() and np.isneginf(every).any()
+    assert (np.signbit(every) & (every == 0)).any() and every.dtype == np.float32
+
+
+def test_narrow_results_are_compared_by_their_width() -> None:
+    x = np.array([1.0, 2.0])
+    for dtype, near, far in (("f2", 0.02, 0.2), ("f4", 1e-3, 0.1), ("f8", 1e-10, 1e-6)):
+        a = x.astype(dtype)
+        assert not oracle.equal([a], [(x + near).astype(dtype)], "f8")
+        assert oracle.equal([a], [(x + far).astype(dtype)], "f8")
+    special = np.array([np.nan, np.inf, 1.0])
+    assert oracle.equal([special], [np.array([1.0, np.inf, 1.0])], "f8")
+    assert oracle.equal([special], [np.array([np.nan, -np.inf, 1.0])], "f8")
+    assert not oracle.equal([special], [special.copy()], "f8")
 
 
 def test_what_a_function_returns_is_not_overwritten_beside_its_argument() -> None:

@@ -19,7 +19,7 @@ from futad.testing.fuzz.cases import KINDS, MODES, SOURCE, kinds_named
 from futad.testing.fuzz.report import Report, append
 from futad.testing.fuzz.workers import Pool
 
-BATCH = 14  # programs in one file
+BATCH = 28  # programs in one file
 # Of how many files in a hundred: a program of `multicore` takes the C compiler four times as long.
 SHARES = {"c": 60, "emulated": 25, "multicore": 15, "interp": 1, "cuda": 30, "middle": 5, "passes": 1}
 

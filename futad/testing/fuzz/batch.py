@@ -26,7 +26,6 @@ from futad.testing.fuzz.shrink import shrunk, wrong_like
 
 # What the interpreter runs: derivatives expanded, nothing moved or fused.
 PLAIN = ("inline", "asserts", "invert", "ad")
-CALLS = 2  # inputs that each program is called with
 PASSES = "passes"  # in place of a backend: the passes of these targets; the interpreter runs what those of C make
 THROUGH = ("multicore", "cuda", "c")
 MIDDLE = "middle"  # in place of a backend: the middle build of `auto`
@@ -224,7 +223,7 @@ def _try(out: Outcome, made: Compiled, c: Case, tag: str) -> None:
     backend = out.task.backend
     out.programs += 1
     out.tried.update({(c.kind, m, backend): 1 for m in c.modes})
-    for number in range(CALLS):
+    for number in range(c.calls):
         given = inputs(c, number)
         for mode, what, detail in _wrong(made, c, tag, given, number, backend):
             if what == "mismatch" and rounding_decides(c, mode, backend, number):
@@ -268,10 +267,12 @@ def _wrong(
                 yield m, "error", f"{type(e).__name__}: {e}"
             continue
         if not c.repeats or backend == "c":
-            said = oracle.equal(got, want[m], kind) or oracle.same(got, again)
+            # A zero derivative times an infinity or a NaN is theirs in some ways of computing it, and zero in others.
+            compared = oracle.equal_where_finite if c.program.special and m != "value" else oracle.equal
+            said = compared(got, want[m], kind) or oracle.same(got, again)
             if said:
                 yield m, "mismatch", f"against the interpreter: {said}"
-    if backend != PASSES:
+    if backend != PASSES and not (c.program.around and number):  # what holds for few elements holds for many
         yield from _relations(made, c, tag, given, number, want)
 
 
@@ -289,6 +290,8 @@ def _relations(
             return
         if said:
             yield m, "mismatch", f"dual numbers against the transformation: {said}"
+    if c.program.special:
+        return
     if "fwd" in want and "rev" in want:
         said = oracle.identity(given.cotangents, want["fwd"], want["rev"], given.tangents, kind)
         if said:
@@ -312,7 +315,7 @@ def _relations(
         def at(h: float) -> list[Any]:
             moved, tangents = [], iter(given.tangents)
             for p, x in zip(c.program.params, given.args, strict=True):
-                moved.append((x + h * next(tangents)) if p.bound is None else x)
+                moved.append((x + h * next(tangents)) if p.is_float else x)
             return made.reference(f"{mode}{tag}", given.given(mode, moved))
 
         return at

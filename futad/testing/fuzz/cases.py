@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from futad.core.types import PRIMS
 from futad.errors import UsageError
 from futad.testing import skeletons
 from futad.testing.fuzz import budgets
 from futad.testing.programs import source
-from futad.testing.skeletons import Param, Program, shape_type
+from futad.testing.skeletons import Param, Program, is_float
 
 # The derivatives: of first order forwards and backwards, of second order in all three ways that reverse mode is in.
 # both: the value with the derivative in reverse mode; fwds, revs: derivatives in two directions at once.
@@ -64,6 +65,11 @@ class Case:
     @property
     def name(self) -> str:
         return f"{self.kind} {self.seed}"
+
+    @property
+    def calls(self) -> int:
+        """How many inputs it is called with."""
+        return 3 if self.program.around and "loop " not in self.program.text else 2  # the interpreter is slow at loops
 
     @property
     def precision(self) -> str:
@@ -131,7 +137,7 @@ def entry(p: Program, mode: str, attribute: str = "") -> str:
     sizes = "".join(f" [{s}]" for s in p.sizes)
     xs = " ".join(f"({q.name}: {q.type})" for q in p.params)
     ds = " ".join(f"(d_{q.name}: {q.type})" for q in p.floats)
-    ys = " ".join(f"(y_{i}: {shape_type(r)})" for i, r in enumerate(p.results))
+    ys = " ".join(f"(y_{i}: {t})" for i, t in enumerate(p.result_types))
     x, d, y = (_tuple(names) for names in (
         [q.name for q in p.floats], [f"d_{q.name}" for q in p.floats], [f"y_{i}" for i in range(len(p.results))]
     ))  # fmt: skip
@@ -139,7 +145,9 @@ def entry(p: Program, mode: str, attribute: str = "") -> str:
     if mode == "value":
         return f"entry value@{sizes} {xs} = f@ {' '.join(q.name for q in p.params)}\n"
     # The second direction is the place itself, and the cotangents backwards.
-    back = _tuple([f"(reverse y_{i})" if shape else f"(0.5 * y_{i})" for i, shape in enumerate(p.results)])
+    outs = p.outs or ("",) * len(p.results)
+    halves = [f"(0.5 * y_{i})" if is_float(e) else f"y_{i}" for i, e in enumerate(outs)]
+    back = _tuple([f"(reverse y_{i})" if shape else halves[i] for i, shape in enumerate(p.results)])
     vjp, mjp = f"{attribute}vjp", f"{attribute}mjp"
     body, more = {
         "fwd": (f"jvp {f} {x} {d}", ds),
@@ -178,6 +186,9 @@ class Inputs:
 
 
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9)
+_SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0)
+_DTYPES = {p.name: p.dtype for p in PRIMS.values()}
+_AROUND = (7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65)  # the lengths of vectors
 _MANY = (16, 17, 31, 33, 40, 64, 70)  # around what goes through vectors and blocks of iterations at a time
 
 
@@ -194,15 +205,31 @@ def inputs(c: Case, number: int, sizes: dict[str, int] | None = None) -> Inputs:
             choices = [z for z in _SIZES if p.least.get(s, 0) <= z <= top]
             sizes[s] = int(rng.choice(choices))
         free = [s for s in p.sizes if s not in p.most]
-        if number > 0 and c.seed % 4 == 1 and free and p.text.count("loop ") <= 1:
+        if number > 0 and p.around and free:
+            sizes[str(rng.choice(free))] = int(rng.choice(_AROUND))
+        elif number > 0 and c.seed % 4 == 1 and free and p.text.count("loop ") <= 1:
             sizes[str(rng.choice(free))] = int(rng.choice(_MANY))
     dtype = np.dtype({"f64": "f8", "f32": "f4"}[c.elem])
     tied = ties(c, number)
 
-    def floats(shape: Sequence[str | int]) -> Any:
+    def floats(shape: Sequence[str | int], elem: str = "", special: bool = False) -> Any:
         dims = [sizes[d] if isinstance(d, str) else d for d in shape]
         values = rng.choice([0.0, 0.0, 1.0, -1.0, 0.5], dims) if tied else rng.normal(size=dims) * 0.8
-        return np.asarray(values).astype(dtype)[()]
+        if special:
+            values = np.where(rng.random(dims) < rng.choice([0.05, 0.3, 0.6]), rng.choice(_SPECIAL, dims), values)
+        return np.asarray(values).astype(_DTYPES.get(elem, dtype))[()]
+
+    def any_of(q: Param) -> Any:
+        """Numbers of all sizes, those at the ends of the type among them."""
+        of = np.dtype(_DTYPES[q.elem])
+        dims = [sizes[d] if isinstance(d, str) else d for d in q.shape]
+        if of.kind == "b":
+            return np.asarray(rng.random(dims) < 0.5)[()]
+        info = np.iinfo(of)
+        ends = np.array([info.min, info.min + 1, info.max, info.max - 1, 0, 1], of)
+        wide = rng.integers(info.min, info.max, dims, of, endpoint=True)
+        low = rng.integers(max(info.min, -20), 20, dims, of)
+        return np.where(rng.random(dims) < 0.2, rng.choice(ends, dims), np.where(rng.random(dims) < 0.5, wide, low))[()]
 
     def bounded(q: Param) -> Any:
         assert q.bound is not None
@@ -210,11 +237,22 @@ def inputs(c: Case, number: int, sizes: dict[str, int] | None = None) -> Inputs:
         dims = [sizes[d] if isinstance(d, str) else d for d in q.shape]
         return np.asarray(rng.integers(0, max(top, 1), dims), np.int64)[()]
 
-    args = [floats(q.shape) if q.bound is None else bounded(q) for q in p.params]
+    def argument(q: Param) -> Any:
+        if q.is_float:
+            return floats(q.shape, q.elem, p.special)
+        return any_of(q) if q.bound is None else bounded(q)
+
+    args = [argument(q) for q in p.params]
     tied = False
-    tangents = [floats(q.shape) for q in p.floats]
-    cotangents = [floats(r) for r in p.results]
+    tangents = [floats(q.shape, q.elem) for q in p.floats]
+    outs = p.outs or ("",) * len(p.results)
+    cotangents = [floats(r, e) if is_float(e) else _zeros(r, e, sizes) for r, e in zip(p.results, outs, strict=True)]
     return Inputs(sizes, args, tangents, cotangents)
+
+
+def _zeros(shape: Sequence[str | int], elem: str, sizes: dict[str, int]) -> Any:
+    """The cotangent of integers."""
+    return np.zeros([sizes[d] if isinstance(d, str) else d for d in shape], _DTYPES[elem])[()]
 
 
 def ties(c: Case, number: int) -> bool:

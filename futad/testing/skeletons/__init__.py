@@ -11,17 +11,22 @@ from collections.abc import Callable
 from futad.testing.skeletons import (
     backwards,
     bins,
+    borders,
     choices,
     colliding,
     crossed,
+    duplicates,
     dynamic,
     forms,
     gradients,
+    handover,
     inplace,
     integers,
     learning,
+    masks,
     matrices,
     mixed,
+    monoids,
     nests,
     onehots,
     physics,
@@ -31,17 +36,20 @@ from futad.testing.skeletons import (
     rows,
     smalls,
     sorting,
+    specials,
     spectral,
     structures,
     views,
+    widths,
     wrap,
 )
-from futad.testing.skeletons.base import HEAD, Gen, Param, Program, shape_type
+from futad.testing.skeletons.base import HEAD, Gen, Param, Program, is_float
 
 _FILES = (
     inplace, recurrent, dynamic, matrices, spectral, sorting, structures, physics, learning, onehots, smalls,
     integers, views, gradients, choices, bins, nests,
-    recursion, products, backwards, rows, crossed, forms, mixed, colliding,
+    recursion, products, backwards, rows, crossed, forms, mixed, colliding, handover,
+    masks, borders, monoids, duplicates, widths, specials,
 )  # fmt: skip
 FAMILIES: dict[str, Callable[[Gen], Program]] = {f.__name__: f for file in _FILES for f in file.FAMILIES}
 
@@ -52,4 +60,4 @@ def program(family: str, seed: int) -> Program:
     return wrap.wrapped(g, FAMILIES[family](g))
 
 
-__all__ = ["FAMILIES", "HEAD", "Gen", "Param", "Program", "program", "shape_type"]
+__all__ = ["FAMILIES", "HEAD", "Gen", "Param", "Program", "is_float", "program"]

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from futad.core.types import PRIMS
+
 T = TypeVar("T")
 Dim = str | int
 
@@ -32,15 +34,20 @@ def softmax (a: t) (b: t) : t = let m = t.max a b in m + t.log (t.exp (a - m) + 
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A parameter: floats, or (where `bound` is given) i64 from 0 to below it."""
+    """A parameter: floats, or (where `bound` is given) i64 from 0 to below it, or any numbers of the type `elem`."""
 
     name: str
     shape: tuple[Dim, ...] = ()
     bound: Dim | None = None
+    elem: str = ""
 
     @property
     def type(self) -> str:
-        return "".join(f"[{d}]" for d in self.shape) + ("t" if self.bound is None else "i64")
+        return shape_type(self.shape, self.elem or ("t" if self.bound is None else "i64"))
+
+    @property
+    def is_float(self) -> bool:
+        return self.bound is None and is_float(self.elem)
 
 
 @dataclass(slots=True)
@@ -56,14 +63,25 @@ class Program:
     least: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
     loose: bool = False  # computes in f16 or f32 also where t is f64
+    outs: tuple[str, ...] = ()  # element types of the results; none: all are t
+    around: bool = False  # sizes are tried around those of vectors
+    special: bool = False  # inputs have NaN, infinities and zeros in them
 
     @property
     def floats(self) -> list[Param]:
-        return [p for p in self.params if p.bound is None]
+        return [p for p in self.params if p.is_float]
+
+    @property
+    def result_types(self) -> list[str]:
+        return [shape_type(r, e or "t") for r, e in zip(self.results, self.outs or ("",) * len(self.results), strict=True)]
 
 
-def shape_type(shape: Sequence[Dim]) -> str:
-    return "".join(f"[{d}]" for d in shape) + "t"
+def shape_type(shape: Sequence[Dim], elem: str = "t") -> str:
+    return "".join(f"[{d}]" for d in shape) + elem
+
+
+def is_float(elem: str) -> bool:
+    return elem in ("", "t", "f16", "f32", "f64")
 
 
 class Gen:
@@ -89,7 +107,8 @@ class Gen:
 
     def name(self, stem: str = "v") -> str:
         self.count += 1
-        return f"{stem}{self.count}"
+        out = f"{stem}{self.count}"
+        return self.name(stem) if out in PRIMS else out
 
     def number(self) -> str:
         return self.c("0.5", "0.3", "0.7", "1.1", "0.25", "0.9", "(-0.4)", "(-0.8)", "1.3")
@@ -127,6 +146,22 @@ class Gen:
             f"small ({x} + {par(y)})", f"logistic {par(x)} * {par(y)}", f"t.sin ({x} + {par(y)})", f"small ({par(x)} * {par(y)} + {k})",
             f"{par(x)} / (1.2 + {par(y)} * {par(y)})", f"{par(y)} - {k} * t.cos {par(x)}",
         )  # fmt: skip
+
+    def cheap(self, *args: str, sharp: float = 0.2) -> str:
+        """As `mix`, of operations that take the C compiler little time."""
+        xs = self.shuffled(args)
+        out = xs[0]
+        for x in xs[1:]:
+            k, e = self.number(), self.number()
+            if self.p(sharp):
+                self.smooth = False
+                out = self.c(f"t.min {par(out)} {par(x)}", f"t.max {par(out)} {par(x)}", f"t.abs ({out} - {par(x)})", f"(if {out} < {par(x)} then {k} * {par(out)} else {x})")
+            else:
+                out = self.c(f"{k} * {par(out)} + {e} * {par(x)}", f"{par(out)} * {par(x)}", f"{par(out)} - {k} * {par(x)}", f"{par(out)} / (1.2 + {par(x)} * {par(x)})")
+        if len(xs) == 1 or self.p(0.3):
+            k = self.number()
+            out = self.c(f"small {par(out)}", f"{k} * {par(out)}", f"{par(out)} + {k}", f"t.sqrt (1.5 + {par(out)} * {par(out)})", f"small {par(out)}")
+        return f"({out})"
 
     def pick(self, *xs: str) -> str:
         """The least or greatest of some scalars, or a smooth one."""
@@ -174,16 +209,18 @@ class Gen:
         helpers: str = "",
         least: dict[str, int] | None = None,
         most: dict[str, int] | None = None,
+        outs: tuple[str, ...] = (),
     ) -> Program:
         """The program of that body; its size parameters are the names in the shapes."""
         dims = [d for p in params for d in p.shape]
         sizes = tuple(dict.fromkeys(d for d in dims if isinstance(d, str)))
         head = " ".join(f"({p.name}: {p.type})" for p in params)
-        types = [shape_type(r) for r in results]
+        made = Program(family, "", sizes, tuple(params), tuple(results), self.smooth, least or {}, most or {}, outs=outs)
+        types = made.result_types
         ret = types[0] if len(types) == 1 else f"({', '.join(types)})"
         implicit = "".join(f" [{s}]" for s in sizes)
-        text = f"{helpers}def f@{implicit} {head} : {ret} =\n{body}\n"
-        return Program(family, text, sizes, tuple(params), tuple(results), self.smooth, least or {}, most or {})
+        made.text = f"{helpers}def f@{implicit} {head} : {ret} =\n{body}\n"
+        return made
 
 
 def par(x: str) -> str:

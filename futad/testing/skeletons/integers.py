@@ -14,7 +14,7 @@ BITS = {t: int(t[1:]) for t in TYPES}
 
 
 @dataclass(slots=True)
-class _Env:
+class Env:
     """Integers and arrays of n of them, by their type; floats, and arrays of n of them; counters below n."""
 
     one: list[tuple[str, str]] = field(default_factory=list)
@@ -23,12 +23,12 @@ class _Env:
     v: list[str] = field(default_factory=list)
     far: list[str] = field(default_factory=list)
 
-    def plus(self, **more: object) -> _Env:
+    def plus(self, **more: object) -> Env:
         """With one more of each kind that is named."""
-        return _Env(**{k: [*getattr(self, k), *([more[k]] if k in more else [])] for k in self.__slots__})
+        return Env(**{k: [*getattr(self, k), *([more[k]] if k in more else [])] for k in self.__slots__})
 
 
-class _Typed:
+class Typed:
     def __init__(self, g: Gen) -> None:
         self.g = g
         self.fuel = g.r.randint(12, 40)
@@ -41,7 +41,7 @@ class _Typed:
             return f"(-{x}{t})" if g.p(0.8) else f"{t}.lowest"
         return f"{x}{t}"
 
-    def whole(self, t: str, e: _Env, depth: int) -> str:
+    def whole(self, t: str, e: Env, depth: int) -> str:
         """An integer of the type."""
         g, down = self.g, depth - 1
         self.fuel -= 1
@@ -82,11 +82,11 @@ class _Typed:
             return f"({t}.i64 (t.to_i64 ({g.c('7', '100', '0.5', '1e4', '1e12')} * {self.real(e, 1)})))"
         return f"(!{a()})" if g.p(0.3) else f"({t}.bool ({self.test(e, down)}))"
 
-    def test(self, e: _Env, depth: int) -> str:
+    def test(self, e: Env, depth: int) -> str:
         t = self.g.c(*TYPES)
         return f"{self.whole(t, e, depth - 1)} {self.g.c('<', '<=', '==', '!=', '>', '>=')} {self.whole(t, e, depth - 1)}"
 
-    def place(self, e: _Env) -> str:
+    def place(self, e: Env) -> str:
         """An index below n, from a counter or any integer."""
         g = self.g
         if g.p(0.5):
@@ -94,13 +94,13 @@ class _Typed:
         t = g.c(*TYPES)
         return f"i64.u64 (u64.{t} {self.whole(t, e, 1)} % u64.i64 n)"
 
-    def anywhere(self, e: _Env) -> str:
+    def anywhere(self, e: Env) -> str:
         """An index around the n places, or far out."""
         g, t = self.g, self.g.c(*TYPES)
         x = self.whole(t, e, 2)
         return g.c(f"i64.{t} ({x}) % (n + 2) - 1", f"i64.{t} {x}", f"i64.u64 (u64.{t} {x} % u64.i64 (n + 1))", f"i64.u8 (u8.{t} {x}) - 3")
 
-    def real(self, e: _Env, depth: int) -> str:
+    def real(self, e: Env, depth: int) -> str:
         """A float."""
         g, down = self.g, depth - 1
         self.fuel -= 1
@@ -121,7 +121,7 @@ class _Typed:
 
     # -- arrays
 
-    def over(self, e: _Env) -> tuple[str, str, _Env]:
+    def over(self, e: Env) -> tuple[str, str, Env]:
         """The head of a map over some arrays, these, and the scope inside."""
         g = self.g
         names, arrays, inner = [], [], e
@@ -142,7 +142,7 @@ class _Typed:
         k = len(names)
         return f"map{k if k > 1 else ''} (\\{' '.join(names)} -> ", f") {' '.join(arrays)}", inner
 
-    def statement(self, e: _Env) -> tuple[str, _Env]:
+    def statement(self, e: Env) -> tuple[str, Env]:
         g = self.g
         k = g.r.randrange(16)
         t = g.c(*TYPES)
@@ -216,8 +216,8 @@ class _Typed:
 def integers(g: Gen) -> Program:
     """Statements one after the other, of integers and floats; floats are the results, and what integers are modulo
     1009."""
-    y = _Typed(g)
-    e = _Env(v=["xs", "ys"], many=[("is", "i64"), ("ks", "i64")])
+    y = Typed(g)
+    e = Env(v=["xs", "ys"], many=[("is", "i64"), ("ks", "i64")])
     lets = []
     for _ in range(g.r.randint(2, 5)):
         y.fuel = max(y.fuel, 8)

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
-from futad.testing.skeletons.base import Dim, Gen, Param, Program, shape_type
+from dataclasses import replace
+
+from futad.testing.skeletons.base import Dim, Gen, Program, shape_type
 
 
 def wrapped(g: Gen, p: Program) -> Program:
@@ -24,9 +26,9 @@ def mapped(g: Gen, p: Program) -> Program:
     """One more dimension `b` outside of some parameters (at least one), and of all results."""
     free = [q for q in p.params]
     outside = [q for q in free if g.p(0.6)] or [g.c(*free)]
-    if not any(q.bound is None for q in outside):
+    if not any(q.is_float for q in outside):
         outside.append(g.c(*p.floats))
-    params = [Param(q.name, ("b", *q.shape), q.bound) if q in outside else q for q in p.params]
+    params = [replace(q, shape=("b", *q.shape)) if q in outside else q for q in p.params]
     names = [q.name for q in outside]
     lam = f"\\{' '.join(f'({q.name}: {q.type})' for q in outside)} -> inner@ {' '.join(q.name for q in p.params)}"
     body = f"  map{len(names) if len(names) > 1 else ''} ({lam}) {' '.join(names)}"
@@ -38,15 +40,19 @@ def mapped(g: Gen, p: Program) -> Program:
         body = f"  {zip_} ({body.strip()})"
     if len(names) > 5:
         return p
-    new = g.program(p.family, params, [("b", *r) for r in p.results], body, _renamed(p), dict(p.least), dict(p.most))
-    new.smooth, new.loose = p.smooth, p.loose
+    results = [("b", *r) for r in p.results]
+    new = g.program(p.family, params, results, body, _renamed(p), dict(p.least), dict(p.most), p.outs)
     new.most.setdefault("b", 4)
-    return new
+    return _alike(new, p)
+
+
+def _alike(new: Program, p: Program) -> Program:
+    return replace(new, smooth=p.smooth, loose=p.loose, around=p.around, special=p.special)
 
 
 def looped(g: Gen, p: Program) -> Program | None:
     """The function applied several times: a result of the first parameter's shape takes its place."""
-    found = [(q, k) for q in p.floats for k, r in enumerate(p.results) if r == q.shape]
+    found = [(q, k) for q in p.floats for k, r in enumerate(p.results) if r == q.shape and not (q.elem or p.outs)]
     if not found:
         return None
     q, k = g.c(*found)
@@ -58,8 +64,7 @@ def looped(g: Gen, p: Program) -> Program | None:
     iterations: Dim = g.c(2, 3)
     body = f"  let {q.name} : {ty} = loop ({q.name}: {ty}) = {q.name} for iteration < {iterations} do {squash}\n  in inner@ {' '.join(r.name for r in p.params)}"
     new = g.program(p.family, p.params, p.results, body, _renamed(p), dict(p.least), dict(p.most))
-    new.smooth, new.loose = p.smooth, p.loose
-    return new
+    return _alike(new, p)
 
 
 def _over(shape: tuple[Dim, ...], f: str, x: str) -> str:
