@@ -89,11 +89,11 @@ class Vectors:
 
 
 def program_of(g: Gen, kind: str, others: Sequence[str] = (), special: bool = False) -> Program:
-    """Up to three statements, the first of that kind, more of `others` too; results are the last vector, and perhaps a
+    """One or two statements, the first of that kind, more of `others` too; results are the last vector, and perhaps a
     scalar."""
     v = Vectors(g, ["xs", "ys"], ["s"])
     lets = ""
-    for k in range(g.c(1, 1, 1, 2, 2, 3)):
+    for k in range(g.c(1, 1, 1, 2, 2)):
         y = g.name("y")
         text = v.some(kind if k == 0 or g.p(0.5) else g.c(*(others or ORDINARY)))
         lets += f"  let {y} : [n]t = {text} in\n"
