@@ -20,6 +20,7 @@ from futad.backend.c_emit import CEmitter, c_name
 from futad.core import ir as core
 from futad.core.measures import Measured
 from futad.deep import deep
+from futad.errors import BackendError
 from futad.imp.lower import Lowerer
 from futad.imp.report import NO_REPORTS, Reports
 from futad.imp.watch import Watching
@@ -100,12 +101,15 @@ class CBackend:
     def compiled(self) -> CLibrary:
         """The library ready to be called (compiled on first use)."""
         if self._compiled is None:
-            from futad.runtime.cc import QUICK_FLAGS, build_library
+            from futad.runtime.cc import INSTALL_HINT, QUICK_FLAGS, build_library
 
             flags = QUICK_FLAGS if self.hurried else ()
             library = build_library(self.source, threads=self.multicore, flags=flags)
             if self.reports is None:
-                self._compiled = CLibrary(library, self.layout())
+                try:
+                    self._compiled = CLibrary(library, self.layout())
+                except AttributeError as e:  # a library, but of something else
+                    raise BackendError(f"the C compiler does not work: {e}", hint=INSTALL_HINT) from None
             else:
                 from futad.runtime.valuecheck import CheckedLibrary
 

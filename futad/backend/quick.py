@@ -21,7 +21,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import os
-import shlex
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +51,7 @@ def wanted(target: Target) -> bool:
     of them would do, and there is a cache through which the second one comes."""
     if os.environ.get(VARIABLE) == "0" or target.choices is not None or checks.modes() & checks.EXECUTION:
         return False
-    given = shlex.split(os.environ.get("FUTAD_CFLAGS", ""))
+    given = cc.split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
     levels = [os.environ.get("FUTAD_OPT") or "3", *[f[2:] for f in given if f.startswith("-O")]]
     return levels[-1] not in ("0", "1", "g") and cache.folder() is not None
 

@@ -16,9 +16,9 @@ its limit (`sweep.py`).
 """
 
 from futad.cache.files import build_privately, digest, fetch, find, read, read_own, replace_file, write
-from futad.cache.folders import cache_dir, folder, in_temporary_folder
+from futad.cache.folders import FULL, cache_dir, folder, in_temporary_folder
 
 __all__ = [
-    "build_privately", "cache_dir", "digest", "fetch", "find", "folder", "in_temporary_folder", "read", "read_own",
-    "replace_file", "write",
+    "FULL", "build_privately", "cache_dir", "digest", "fetch", "find", "folder", "in_temporary_folder", "read",
+    "read_own", "replace_file", "write",
 ]  # fmt: skip

@@ -12,7 +12,6 @@ A compiler that crashes on a source compiles it again with less optimisation (`_
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import errno
 import functools
@@ -31,9 +30,8 @@ from pathlib import Path
 
 from futad import cache
 from futad.errors import BackendError, Error, InternalError, UsageError
+from futad.runtime.compiler_runs import run_compiler, short_name, unfit, version_of
 
-PATIENCE = 1800  # seconds that a compiler may take
-SILENCE = 1  # seconds after which a line tells of it
 SHOWN = 20  # lines of what a compiler says
 LEVELS = ("0", "1", "2", "3")
 LLVM = "-mllvm"  # before an option of clang's that versions may lack
@@ -114,7 +112,7 @@ def _find(language: str, ours: str, usual: str, path: str) -> Compiler:
     for variable, value in ((f"FUTAD_{plain}", ours), (plain, usual)):
         if not value.strip():
             continue
-        command = _split(variable, value)
+        command = _command(variable, value)
         version = _version(command)
         if version is None:
             raise BackendError(f"{variable} is {value!r}, which is not a {language} compiler that runs", hint=hint)
@@ -137,8 +135,12 @@ def compiler_file() -> str:
 
     "" if there is none.
     """
-    for value in (os.environ.get("FUTAD_CC", ""), os.environ.get("CC", ""), *_LANGUAGES["C"][1]):
-        found = shutil.which(value.split()[0]) if value.strip() else None
+    named = [(name, os.environ.get(name, "")) for name in ("FUTAD_CC", "CC")]
+    for variable, value in (*named, *[("", name) for name in _LANGUAGES["C"][1]]):
+        try:
+            found = shutil.which(_command(variable, value)[0]) if value.strip() else None
+        except BackendError:  # which who compiles will raise
+            return ""
         if found is not None:
             about = os.stat(found)
             return f"{os.path.realpath(found)} {about.st_mtime_ns} {about.st_size}"
@@ -146,11 +148,17 @@ def compiler_file() -> str:
     return f"{spec.origin} {os.stat(spec.origin).st_mtime_ns}" if spec is not None and spec.origin else ""
 
 
-def _split(variable: str, value: str) -> tuple[str, ...]:
+def split(variable: str, value: str) -> tuple[str, ...]:
+    """The words of a variable, as a shell has them.  Raises BackendError if a quote is not closed."""
     try:
         return tuple(shlex.split(value))
     except ValueError as e:
         raise BackendError(f"{variable} is {value!r}: {e}") from None
+
+
+def _command(variable: str, value: str) -> tuple[str, ...]:
+    """A compiler and its arguments; or the path of one, which may have spaces in it."""
+    return (value,) if os.path.isfile(value) and os.access(value, os.X_OK) else split(variable, value)
 
 
 # What a process has no more of: that says nothing of the compiler.
@@ -166,16 +174,11 @@ def _version(command: Sequence[str]) -> str | None:
     if not command or shutil.which(command[0]) is None:
         return None
     try:
-        done = subprocess.run(
-            [*command, "--version"], capture_output=True, text=True, errors="replace", timeout=60
-        )
+        return version_of(command)
     except OSError as e:
         if e.errno in _OUT_OF:
             raise _not_started(command, e) from None
         return None
-    except subprocess.SubprocessError:
-        return None
-    return done.stdout if done.returncode == 0 else None
 
 
 def compiler_available() -> bool:
@@ -341,7 +344,7 @@ class Build:
 def library(source: str, *, threads: bool = False, flags: Sequence[str] = ()) -> Build:
     """The library of `build_library`, which need not be built."""
     compiler = find_compiler()
-    extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
+    extra = [*split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
     options = (*compile_flags(threads=threads, compiler=compiler), *extra)
     key = cache.digest(
         source,
@@ -360,7 +363,7 @@ def build_program(source: str, *, threads: bool = False, flags: Sequence[str] = 
     """`source`, which has a `main`, compiled to an executable: the bytes of the file.  Options and errors as of
     `build_library`."""
     compiler = find_compiler()
-    extra = [*_split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
+    extra = [*split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", "")), *flags]
     options = [*compile_flags(threads=threads, compiler=compiler), *extra]
 
     def build(work: Path) -> bytes:
@@ -389,6 +392,7 @@ def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = Fals
         main.write_text(source, encoding="utf-8")
         done = _run(compiler, [*options, str(main), "-o", str(out), "-lm"], out.parent)
         if done.returncode == 0:
+            _check_made("C++", compiler, done, out)
             return
         _check_space(done)
         tiny = out.with_name("tiny.cpp")
@@ -396,9 +400,7 @@ def build_cxx(source: str, *, flags: Sequence[str] = (), executable: bool = Fals
         check = _run(compiler, [*options, str(tiny), "-o", str(out.with_name("tiny"))], out.parent)
         if check.returncode != 0:
             name = " ".join(compiler.command)
-            raise BackendError(
-                f"the C++ compiler {name} does not work:\n{_first_lines(check.stderr)}", hint=CXX_HINT
-            )
+            raise BackendError(f"the C++ compiler {name} does not work:\n{_why(check)}", hint=CXX_HINT)
         raise _rejected("C++", done)
 
     return cache.fetch(key, "" if executable else ".so", build)
@@ -414,13 +416,22 @@ def _load(build: Build) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(private))
     except OSError as e:
-        raise BackendError(
-            f"compiled code cannot be loaded: {e}", hint="name a folder that allows it in TMPDIR or FUTAD_CACHE_DIR"
-        ) from None
+        hint = "name a folder that allows it in TMPDIR or FUTAD_CACHE_DIR, or another compiler in FUTAD_CC"
+        raise BackendError(f"compiled code cannot be loaded: {e}", hint=hint) from None
 
 
 def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path, shared: bool = True) -> None:
     """Compiles to `out`; its folder is for temporary files.  Raises an OSError if that has no space."""
+    try:
+        _compile_in(compiler, source, options, out, shared)
+    except OSError as e:
+        if e.errno in cache.FULL:
+            raise
+        name = " ".join(compiler.command)
+        raise BackendError(f"the C compiler {name} does not work: it left a folder in which {e}") from None
+
+
+def _compile_in(compiler: Compiler, source: str, options: Sequence[str], out: Path, shared: bool) -> None:
     main = out.with_name("program.c")
     main.write_text(source, encoding="utf-8")
     for name in _included(source):
@@ -431,12 +442,20 @@ def _compile(compiler: Compiler, source: str, options: Sequence[str], out: Path,
     if done.returncode != 0 and LLVM in options and _UNKNOWN.search(done.stderr):
         options = [x for before, x in zip(("", *options), options, strict=False) if LLVM not in (before, x)]
         done = _run(compiler, [*options, *rest], out.parent)
-    if done.returncode == 0:
-        return
-    _check_space(done)
-    _check_works(compiler, out.parent)
-    if not (_crashed(done) and _with_less(compiler, options, rest, out.parent)):
-        raise _rejected("C", done)
+    if done.returncode != 0:
+        _check_space(done)
+        _check_works(compiler, out.parent)
+        if not (_crashed(done) and _with_less(compiler, options, rest, out.parent)):
+            raise _rejected("C", done)
+    _check_made("C", compiler, done, out)
+
+
+def _check_made(language: str, compiler: Compiler, done: subprocess.CompletedProcess[str], out: Path) -> None:
+    """Raises BackendError if a compiler that says that it has succeeded has not."""
+    if wrong := unfit(out):
+        text = f"the {language} compiler {' '.join(compiler.command)} does not work: it {wrong}"
+        said = _first_lines(done.stderr)
+        raise BackendError(f"{text}:\n{said}" if said else text, hint=_LANGUAGES[language][2])
 
 
 def _crashed(done: subprocess.CompletedProcess[str]) -> bool:
@@ -455,7 +474,7 @@ def _with_less(compiler: Compiler, options: Sequence[str], rest: Sequence[str], 
         done = _run(compiler, [*options, *less, *rest], work)
         _check_space(done)
         if done.returncode == 0 and os.environ.get("FUTAD_PROGRESS") != "0":
-            name = _short_name(compiler.command)
+            name = short_name(compiler.command)
             print(f"futad: {name} crashed, and compiled {how} instead; the result is kept", file=sys.stderr)
         if not _crashed(done):
             break
@@ -486,14 +505,12 @@ def _check_works(compiler: Compiler, work: Path) -> None:
     done = _run(compiler, plain, work)
     if done.returncode != 0:
         _check_space(done)
-        raise BackendError(
-            f"the C compiler {name} does not work:\n{_first_lines(done.stderr)}", hint=INSTALL_HINT
-        )
-    own = _split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
+        raise BackendError(f"the C compiler {name} does not work:\n{_why(done)}", hint=INSTALL_HINT)
+    own = split("FUTAD_CFLAGS", os.environ.get("FUTAD_CFLAGS", ""))
     done = _run(compiler, [*own, *plain], work)
     if done.returncode != 0:
         _check_space(done)
-        raise BackendError(f"the C compiler {name} rejects the flags in FUTAD_CFLAGS:\n{_first_lines(done.stderr)}")
+        raise BackendError(f"the C compiler {name} rejects the flags in FUTAD_CFLAGS:\n{_why(done)}")
 
 
 # What compilers, assemblers and linkers say, in the language that `_run` asks for.
@@ -520,16 +537,16 @@ def _rejected(language: str, done: subprocess.CompletedProcess[str]) -> Error:
     """The error of a compiler that works, but not on our source."""
     if done.returncode < 0 or _KILLED.search(done.stderr):
         return BackendError(
-            f"the {language} compiler was stopped:\n{_first_lines(done.stderr) or f'by signal {-done.returncode}'}",
+            f"the {language} compiler was stopped:\n{_why(done)}",
             hint="it may have had too little memory",
         )
     if _crashed(done):
         return BackendError(
-            f"the {language} compiler crashed on the generated code:\n{_first_lines(done.stderr)}",
+            f"the {language} compiler crashed on the generated code:\n{_why(done)}",
             hint="another version of it may not, or another compiler, in FUTAD_CC",
         )
     return InternalError(
-        f"the {language} compiler rejected the generated code:\n{_first_lines(done.stderr)}",
+        f"the {language} compiler rejected the generated code:\n{_why(done)}",
         hint="this is a defect of futad; please report it with the program",
     )
 
@@ -541,36 +558,10 @@ def _run(compiler: Compiler, arguments: Sequence[str], work: Path) -> subprocess
         raise _not_started(compiler.command, e) from None
 
 
-def _short_name(command: Sequence[str]) -> str:
-    return "zig" if "ziglang" in command else Path(command[0]).name
-
-
-def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
-    """Runs a compiler; its temporary files are in `work`, its messages in English.
-
-    Raises BackendError if it takes longer than `PATIENCE`: other processes may wait for what it makes.
-    """
-    environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
-    with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        errors="replace", env=environment, start_new_session=True,
-    ) as process:  # fmt: skip
-        try:
-            try:
-                out, err = process.communicate(timeout=SILENCE)
-            except subprocess.TimeoutExpired:
-                if os.environ.get("FUTAD_PROGRESS") != "0":
-                    name = _short_name(command)
-                    print(f"futad: compiling with {name}; the result is kept for the next time", file=sys.stderr)
-                out, err = process.communicate(timeout=PATIENCE)
-        except BaseException as e:
-            with contextlib.suppress(OSError):
-                os.killpg(process.pid, signal.SIGKILL)  # the compiler proper is a child of what was started
-            if isinstance(e, subprocess.TimeoutExpired):
-                text = f"the compiler {command[0]} has not finished after {PATIENCE} s, and was stopped"
-                raise BackendError(text) from None
-            raise
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+def _why(done: subprocess.CompletedProcess[str]) -> str:
+    """What a compiler that failed says, or else how it ended."""
+    end = f"by signal {-done.returncode}" if done.returncode < 0 else f"with status {done.returncode}"
+    return _first_lines(done.stderr) or f"it ended {end}"
 
 
 def _first_lines(text: str) -> str:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import json
@@ -13,14 +14,13 @@ import os
 import re
 import shutil
 import struct
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
 from futad import cache
 from futad.errors import BackendError, InternalError, UsageError
-from futad.runtime.cc import run_compiler
+from futad.runtime.compiler_runs import run_compiler, version_of
 from futad.runtime.kerneltext import expand
 
 INSTALL_HINT = (
@@ -137,9 +137,9 @@ def _find_toolkit(nvcc: str, path: str) -> _Toolkit:
             pass
     command = nvcc or "nvcc"
     if shutil.which(command):
-        done = subprocess.run([command, "--version"], capture_output=True, text=True, errors="replace")
-        if done.returncode == 0:
-            return _Toolkit(done.stdout, nvcc=command)
+        with contextlib.suppress(OSError):
+            if (version := version_of([command])) is not None:
+                return _Toolkit(version, nvcc=command)
     raise BackendError("no compiler for CUDA kernels was found (neither NVRTC nor nvcc)", hint=INSTALL_HINT)
 
 
@@ -176,6 +176,8 @@ def _nvcc(toolkit: _Toolkit, text: str, arch: str, flags: list[str]) -> tuple[by
         done = run_compiler([*command, str(source), "-o", str(out)], work)
         if done.returncode != 0:
             _rejected(done.stdout + done.stderr, arch)
+        if not out.is_file():
+            raise BackendError(f"nvcc does not work: it wrote no file\n{done.stdout + done.stderr}", hint=INSTALL_HINT)
         return out.read_bytes(), done.stdout + done.stderr
 
     return cache.in_temporary_folder(build)

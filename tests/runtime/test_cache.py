@@ -350,7 +350,7 @@ def test_a_compiler_that_was_stopped(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("FUTAD_CC", str(script))
     from futad.errors import BackendError
 
-    with pytest.raises(BackendError, match=f"the C compiler was stopped:\nby signal {signal.SIGKILL}"):
+    with pytest.raises(BackendError, match=f"the C compiler was stopped:\nit ended by signal {signal.SIGKILL}"):
         cc.build_library("int f(void) { return 1; }")
 
 

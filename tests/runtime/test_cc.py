@@ -18,7 +18,7 @@ import pytest
 import futad
 from futad import cache
 from futad.errors import BackendError, InternalError, UsageError
-from futad.runtime import cc
+from futad.runtime import cc, compiler_runs
 from tests.support.needs import needs_cc, without_compilers
 from tests.support.paths import ROOT
 
@@ -211,7 +211,7 @@ def test_a_compiler_that_hangs(own_cache: Path, monkeypatch: pytest.MonkeyPatch,
     script = hanging(tmp_path)
     monkeypatch.setenv("FUTAD_CC", str(script))
     for patience in (1, 10, 100):  # the script takes some of it to start
-        monkeypatch.setattr(cc, "PATIENCE", patience)
+        monkeypatch.setattr(compiler_runs, "PATIENCE", patience)
         said = f"the compiler {script} has not finished after {patience} s, and was stopped"
         with pytest.raises(BackendError, match=said):
             cc.build_library("int f(void) { return 1; }")
@@ -289,7 +289,7 @@ def test_a_compiler_that_takes_long_is_told_of(tmp_path, monkeypatch, capsys):
     slow = tmp_path / "slow-cc"
     slow.write_text("#!/bin/sh\nsleep 0.3\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(cc, "SILENCE", 0.01)
+    monkeypatch.setattr(compiler_runs, "SILENCE", 0.01)
     monkeypatch.setenv("FUTAD_PROGRESS", "0")
     assert cc.run_compiler([str(slow)], tmp_path).returncode == 0
     assert capsys.readouterr().err == ""
