@@ -1,7 +1,7 @@
 /* Vector functions for clang, which ignores what GCC is told by an attribute.  With -fveclib=AMDLIBM (clang 19 and
  * later, see futad/runtime/cc.py) its loops call functions by the names of AMD's library, in all widths; by those of
  * glibc's (-fveclib=libmvec) it knows five functions, and no vectors of 512 bits.  Here each of these names is a jump to
- * glibc's function: both take and return vectors in registers. */
+ * glibc's function, or to ours of that name (vector_functions.h): all take and return vectors in registers. */
 #define FUTAD_JUMP(from, to)                                               \
   __asm__(".pushsection .text\n.weak amd_v" from "\n.hidden amd_v" from    \
           "\n.type amd_v" from ", @function\namd_v" from ":\n\tjmp _ZGV" to \
@@ -31,25 +31,6 @@ FUTAD_INLINE double futad_clang_tanh(double x) {
   const double t = -2.0 * __builtin_fabs(x), u = exp(t), d = u < 0.5 ? u - 1.0 : futad_clang_expm1(t);
   return __builtin_copysign(d / (2.0 + d), x);
 }
-#if FUTAD_EXPONENTIALS
-/* Numbers far below zero, see far_exponents.h: clang keeps both choices, and the call between them, in vectors.  What it
- * calls the function with in such a lane is the number without the highest bit of its exponent, which is near zero: of
- * a constant it would choose between the results. */
-FUTAD_INLINE double futad_clang_exp(double x) {
-  union { double f; uint64_t i; } u = {x};
-  if (x < -746.0) u.i &= ~(1ull << 62);
-  const double y = exp(u.f);
-  return x < -746.0 ? 0.0 : y;
-}
-FUTAD_INLINE float futad_clang_expf(float x) {
-  union { float f; uint32_t i; } u = {x};
-  if (x < -104.0f) u.i &= ~(1u << 30);
-  const float y = expf(u.f);
-  return x < -104.0f ? 0.0f : y;
-}
-#define exp futad_clang_exp
-#define expf futad_clang_expf
-#endif
 #define expm1 futad_clang_expm1
 #define log1p futad_clang_log1p
 #define tanh futad_clang_tanh

@@ -66,13 +66,11 @@ typedef _Float16 futad_f16;
 /* Made of the records of operations, see futad/core/scalarlib.py. */
 #include "scalar_declarations.h"
 
+#if (FUTAD_GCC_VECTORS || FUTAD_CLANG_VECTORS) && defined(__AVX2__) && defined(__FMA__)
+#include "vector_functions.h"
+#endif
 #if FUTAD_CLANG_VECTORS
 #include "clang_vectors.h"
-#elif FUTAD_GCC_VECTORS && FUTAD_EXPONENTIALS
-#include "far_exponents.h"
-#endif
-#if FUTAD_GCC_VECTORS && FUTAD_TANHS && defined(__AVX2__) && defined(__FMA__)
-#include "vector_tanh.h"
 #endif
 
 /* Not lgamma: it writes the sign of the gamma function to a variable that all threads share. */

@@ -22,6 +22,7 @@ from futad.backend.c_divisions import divided_once
 from futad.backend.c_runtime import RUNTIME, THREADS
 from futad.backend.emit import Emitter, c_type
 from futad.core.measures import words_of
+from futad.core.scalarlib import vector_functions
 from futad.core.scalarops import OPS
 from futad.core.types import Prim
 from futad.imp import ir, records
@@ -155,10 +156,7 @@ class CEmitter(Emitter):
             head.append('#include "sums.h"')
         if "struct futad_merged merged;" in text:
             head.insert(functions, '#include "merged_regions.h"')
-        if "futad_exp_f" in text:
-            head.insert(0, "#define FUTAD_EXPONENTIALS 1")  # see kernels/far_exponents.h
-        if "futad_tanh_f64" in text:
-            head.insert(0, "#define FUTAD_TANHS 1")  # see kernels/vector_tanh.h
+        head[:0] = [f"#define FUTAD_OWN_{name} 1" for name in vector_functions(text)]
         return "\n".join([*head, text, ""] if text else [*head, ""])
 
     def runtime(self) -> tuple[str, str]:

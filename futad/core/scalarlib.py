@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from futad.core.scalarops import OPS, ScalarOp
@@ -25,6 +26,16 @@ def same_bits(source: str) -> str:
 
 
 _made: list[tuple[list[ScalarOp], dict[str, str]]] = []  # the texts made last, and of what
+
+
+OWN_VECTORS = ("exp", "tanh", "sin", "cos", "log")  # functions of the library that kernels/vector_functions.h has
+
+
+def vector_functions(text: str) -> list[str]:
+    """Those of `OWN_VECTORS` that the operations called in the text of C may call."""
+    called = [OPS[name] for name in set(re.findall(r"\bfutad_(?:lanes_)?(\w+)_f(?:64|32)\(", text)) if name in OPS]
+    words = {word for op in called for word in (op.library, *re.findall(r"\b(\w+?)(?:{s})?\(", op.define))}
+    return [name for name in OWN_VECTORS if name in words]
 
 
 def generated() -> dict[str, str]:
@@ -73,4 +84,4 @@ def _function(op: ScalarOp, t: Prim, c_type: str, body: str) -> str:
     return f"FUTAD_INLINE {result} futad_{op.name}_{t.name}({params}) {{ {inside} }}\n"
 
 
-__all__ = ["SAME_BITS", "generated", "same_bits"]
+__all__ = ["SAME_BITS", "generated", "same_bits", "vector_functions"]
