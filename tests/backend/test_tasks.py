@@ -232,7 +232,8 @@ def test_the_first_failure_is_reported(backend):
     depth = 12 if many else 5
     xs = np.ones(2**depth - 1 - 2 ** (depth - 2))
     for _ in range(20 if many else 1):
-        with pytest.raises(BoundsError, match=rf"Index \[{len(xs)}\] out of bounds for array of shape \[{len(xs)}\]") as e:
+        text = rf"Index \[{len(xs)}\] out of bounds for array of shape \[{len(xs)}\]"
+        with pytest.raises(BoundsError, match=text) as e:
             p.main(depth, xs)
         assert e.value.span is not None and e.value.span.line == 3
         assert p.main(depth, np.ones(2**depth)) == 2.0**depth

@@ -363,9 +363,9 @@ def test_errors_of_the_program_have_their_place(prog: Program) -> None:
     for _ in range(2):
         with pytest.raises(AssertionFailed, match=r"net.fut:10:\d+: Error: "):
             capped(3.0)
-        with pytest.raises(BoundsError, match=r"net.fut:8:\d+: Error: Index \[3\] out of bounds for array of shape \[2\]"):
+        with pytest.raises(BoundsError, match=r"net.fut:8:\d+: Error: Index \[3\] out of bounds for array"):
             setter(jnp.zeros(2), 3, 0.0)
-        with pytest.raises(jax.errors.JaxRuntimeError, match=r"net.fut:8:\d+: Error: Index \[3\] out of bounds for array"):
+        with pytest.raises(jax.errors.JaxRuntimeError, match=r"net.fut:8:\d+: Error: Index \[3\] out of bounds"):
             jax.jit(setter)(jnp.zeros(2), 3, 0.0).block_until_ready()
         with pytest.raises(jax.errors.JaxRuntimeError, match=r"(?s)net.fut:10:\d+: Error: .*entry capped.*\^\^\^"):
             jax.jit(jax.grad(capped))(3.0).block_until_ready()

@@ -323,7 +323,7 @@ def test_errors_of_the_program_have_their_place(prog: Program) -> None:
         with pytest.raises(AssertionFailed, match=r"net.fut:10:\d+: Error: "):
             capped(torch.tensor(3.0, dtype=F64))
     for _ in range(2):
-        with pytest.raises(BoundsError, match=r"net.fut:8:\d+: Error: Index \[3\] out of bounds for array of shape \[2\]"):
+        with pytest.raises(BoundsError, match=r"net.fut:8:\d+: Error: Index \[3\] out of bounds for array"):
             setter(torch.zeros(2, dtype=F64), 3, 0.0)
     assert isinstance(pytest.raises(IndexError, setter, torch.zeros(2, dtype=F64), 3, 0.0).value, futad.Error)
     assert capped(torch.tensor(1.0, dtype=F64)) == 1

@@ -42,7 +42,8 @@ def test_negative(backend: str) -> None:
     program = futad.compile(SOURCE, "sizes.fut", backend=backend)
     for entry in program:
         program[entry](1)
-        with pytest.raises(AssertionFailed, match=r"Range 0\.\.1\.\.<-\d is invalid: an array of negative size is needed") as e:
+        text = r"Range 0\.\.1\.\.<-\d is invalid: an array of negative size is needed"
+        with pytest.raises(AssertionFailed, match=text) as e:
             program[entry](-1)
         assert e.value.span is not None and e.value.span.line == line_of(entry, SOURCE), entry
 
