@@ -8,6 +8,7 @@ Everything is imported on first use, so that `import futad` costs next to nothin
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,9 @@ if TYPE_CHECKING:
     from futad.sparse import sparse_hessian, sparse_jacobian
 
 __version__ = "0.1.0"
+
+if not os.path.isdir(os.path.join(__path__[0], "datasets")):
+    __path__.append(os.path.dirname(__path__[0]))  # a checkout, where `futad.datasets` lies beside the package
 
 _NAMES = {
     "futad.api.program": ("Function", "Program", "compile", "load"),
