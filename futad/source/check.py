@@ -74,6 +74,7 @@ class Checker(Unifier):
         super().__init__()
         self.root = root  # the program's own file
         self.path = root.path
+        self.file = root  # that we are in
         self.names: dict[str, Binding] = {}
         self.types: dict[str, Abbreviation] = {}
         self.mods: dict[str, Module | Functor] = {}
@@ -106,6 +107,7 @@ class Checker(Unifier):
         # Whether names may be missing because what brings them into scope has an error.
         self.incomplete = False
         self.applying = 0  # how many applications of parametric modules we are in
+        self.unapplied = 0  # of how many parametric modules we are in the bodies, without arguments
         self.nesting = 0  # how many modules deep we are
 
     # -- metas, which a definition's end settles

@@ -125,18 +125,20 @@ def evaluate(ck: Checker, m: M.ModExp) -> Module | Functor:
 
 
 def functor(ck: Checker, param: M.ModParam, ret: M.ModType | None, body: M.ModExp) -> Functor:
-    """A parametric module.  Its body is checked once with a parameter of which only its module type is known."""
-    made = Functor(param, ret, body, scope_of(ck))
+    """A parametric module.  Its body is checked once with a parameter of which only its module type is known; what it
+    defines then is no part of the program."""
+    made = Functor(param, ret, body, scope_of(ck), ck.file)
     arg = None if ck.applying else abstract(ck, Signature(param.sig, made.scope))
     if arg is not None:
-        funs = len(ck.funs)
-        with ck.scoped():
-            ck.bind_module(param.name, arg)
-            out = evaluate(ck, fresh(body))
-            if ret is not None:
-                restrict(ck, out, Signature(ret, scope_of(ck)), body.span)
-        # What it defines is no part of the program.
-        del ck.funs[funs:]
+        ck.unapplied += 1
+        try:
+            with ck.scoped():
+                ck.bind_module(param.name, arg)
+                out = evaluate(ck, fresh(body))
+                if ret is not None:
+                    restrict(ck, out, Signature(ret, scope_of(ck)), body.span)
+        finally:
+            ck.unapplied -= 1
     return made
 
 
@@ -155,8 +157,8 @@ def structure(ck: Checker, decls: list[Any]) -> Module:
 
 def apply(ck: Checker, fun: Functor, arg: Module | Functor, span: Span) -> Module | Functor:
     """The body of a parametric module, checked for this argument."""
-    saved = ck.names, ck.types, ck.mods, ck.sigs
-    s = fun.scope
+    saved = ck.names, ck.types, ck.mods, ck.sigs, ck.file
+    s, ck.file = fun.scope, fun.file
     ck.names, ck.types, ck.mods, ck.sigs = dict(s.names), dict(s.types), dict(s.mods), dict(s.sigs)
     ck.applying += 1
     try:
@@ -169,7 +171,7 @@ def apply(ck: Checker, fun: Functor, arg: Module | Functor, span: Span) -> Modul
         return out
     finally:
         ck.applying -= 1
-        ck.names, ck.types, ck.mods, ck.sigs = saved
+        ck.names, ck.types, ck.mods, ck.sigs, ck.file = saved
 
 
 __all__ = [

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from futad.errors import Span
+from futad.source import ast as A
 from futad.source import modast as M
 from futad.source.check_types import Abbreviation
 from futad.source.types import Binding
@@ -27,12 +28,13 @@ class Module:
 
 @dataclass(slots=True, eq=False)
 class Functor:
-    """A parametric module: a parameter, and a body in the scope of its definition."""
+    """A parametric module: a parameter, and a body in the scope and the file of its definition."""
 
     param: M.ModParam
     ret: M.ModType | None
     body: M.ModExp
     scope: Module
+    file: A.File  # imports in the body are relative to it
 
 
 @dataclass(slots=True, eq=False)

@@ -39,7 +39,6 @@ class ProgramChecker(Checker):
 
     def __init__(self, file: A.File) -> None:
         super().__init__(file)
-        self.file = file
         self.files: list[A.File] = []
         self.entries: list[A.FunDef] = []
         self.loaded: dict[str, modules.Module] = {}
@@ -206,7 +205,8 @@ class ProgramChecker(Checker):
         # Only the program's own file has entry points; those of imports are functions.
         if d.entry and self.file is self.root:
             self.entries.append(d)
-        self.funs.append(d)
+        if not self.unapplied:
+            self.funs.append(d)
 
     def import_file(self, path: str, span: Span) -> modules.Module:
         """The exports of an imported file, checked on first use."""
@@ -219,8 +219,9 @@ class ProgramChecker(Checker):
         """Check a file in an empty scope."""
         if file.path in self.loaded:
             return self.loaded[file.path]
-        saved = self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file, self.nesting
-        self.nesting = 0
+        saved = self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file
+        depth = self.nesting, self.applying, self.unapplied
+        self.nesting = self.applying = self.unapplied = 0
         self.names, self.types, self.mods, self.sigs, self.undo = {}, {}, {}, {}, []
         self.exports, self.file = modules.Module(), file
         try:
@@ -229,7 +230,8 @@ class ProgramChecker(Checker):
             self.files.append(file)
             return self.exports
         finally:
-            self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file, self.nesting = saved
+            self.names, self.types, self.mods, self.sigs, self.undo, self.exports, self.file = saved
+            self.nesting, self.applying, self.unapplied = depth
 
 
 def eta_expand(ck: Checker, fd: A.FunDef) -> None:

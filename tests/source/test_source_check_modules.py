@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+import futad
+
 from futad.errors import ScopeError, TypeCheckError
 from futad.source import check_file, check_text
 from futad.source.pretty import show_type
@@ -108,3 +110,59 @@ def test_imported_modules(tmp_path) -> None:  # type: ignore[no-untyped-def]
     checked = check_file(tmp_path / "c.fut")
     assert [e.name for e in checked.entries] == ["g"]
     assert [f.name for f in checked.funs] == ["x", "y", "z", "f", "g"]
+
+
+# What `x/d.fut` may say with `mk`, and what it is applied to: `f` is that of `x/a.fut` in all of them.
+ONE = "{type t = i32}"
+IMPORTS_INSIDE = {
+    "in the body": ('module mk (P: {type t}) = { import "a" def g (x: i32) = f x }', ONE),
+    "local": ('module mk (P: {type t}) = { local import "a" def g (x: i32) = f x }', ONE),
+    "as a module": ('module mk (P: {type t}) = { module m = import "a" def g (x: i32) = m.f x }', ONE),
+    "opened": ('module mk (P: {type t}) = { open import "a" def g (x: i32) = f x }', ONE),
+    "is the body": ('module mk (P: {type t}) = import "b"', ONE),
+    "in a module": ('module mk (P: {type t}) = { module m = { import "a" def h (x: i32) = f x } def g = m.h }', ONE),
+    "of any type": ('module mk (P: real) = { import "a" def g (x: i32) = f x }', "f64"),
+    "two parameters": ('module mk (P: {type t}) (Q: {type t}) = { import "a" def g (x: i32) = f x }', f"{ONE} {ONE}"),
+    "in a parametric one": (
+        """module mk (P: {type t}) = {
+             module inner (Q: {type t}) = { import "a" def g (x: i32) = f x }
+             open inner P
+           }""",
+        ONE,
+    ),
+    "of one applied there": (
+        """module inner (Q: {type t}) = { import "a" def g (x: i32) = f x }
+           module mk (P: {type t}) = inner P""",
+        ONE,
+    ),
+    "of one applied elsewhere": ('module mk (P: {type t}) = { module m = import "y/e" open m.mk P }', ONE),
+    "of a lambda": ('module mk = \\(P: {type t}) -> { import "a" def g (x: i32) = f x }', ONE),
+}
+
+
+@pytest.mark.parametrize("decoy", [True, False], ids=["another there", "none there"])
+@pytest.mark.parametrize(("text", "args"), IMPORTS_INSIDE.values(), ids=IMPORTS_INSIDE)
+def test_imports_in_parametric_modules_are_of_their_file(text, args, decoy, tmp_path):
+    files = {
+        "x/a.fut": "def f (x: i32) = x + 1",
+        "x/b.fut": 'import "a" def g (x: i32) = f x',
+        "x/d.fut": text,
+        "x/y/a.fut": "def f (x: i32) = x + 1",
+        "x/y/e.fut": 'module mk (Q: {type t}) = { import "a" def g (x: i32) = f x }',
+        "main.fut": f'import "x/d"\nmodule k = mk {args}\ndef main (x: i32) = k.g x',
+    }
+    if decoy:
+        files |= {"a.fut": "def f (x: i32) = x + 100", "main.fut": 'local import "a"\n' + files["main.fut"]}
+    (tmp_path / "x" / "y").mkdir(parents=True)
+    for name, content in files.items():
+        (tmp_path / name).write_text(content)
+    assert futad.load(tmp_path / "main.fut", backend="interp").main(1) == 2
+
+
+@pytest.mark.parametrize("body", ['import "a" def g (x: i32) = f x', "def g (x: i32) = t32 (r32 x + 1)"])
+def test_what_parametric_modules_use_first(body, tmp_path):
+    """Files and functions of the prelude that are first met in the body of a parametric module stay in the program."""
+    (tmp_path / "a.fut").write_text("def f (x: i32) = x + 1")
+    text = f"module mk (P: {{type t}}) = {{ {body} }} module k = mk {{type t = i32}} def main (x: i32) = k.g x"
+    (tmp_path / "main.fut").write_text(text)
+    assert futad.load(tmp_path / "main.fut", backend="interp").main(1) == 2
