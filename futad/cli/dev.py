@@ -28,7 +28,7 @@ there that few programs have use for.
 --schedule prints the passes, rules and strategies that run, as a text that --strategy reads (docs/strategies.md); with
 -b also what is done to each nest of loops, and why not more.  --trace-rules prints each application of a rule.
 
---graph draws the dataflow of the entry after the pass: nests, products, folds, scatters and loops as boxes, those of
+--graph draws the dataflow of the entry after the pass and prints the name of the drawing: nests, products, folds, scatters and loops as boxes, those of
 the forward and of the return sweep marked, the sizes of arrays beside them.  With --calls it draws which functions call
 which.
 
@@ -75,7 +75,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--stats", action="store_true", help="print rule hits, with --input the work done")
     parser.add_argument("--input", metavar="VALUES", help="a file of values for the entry ('-': stdin)")
     parser.add_argument("--cost", action="store_true", help="print what a call costs on a device, by kernel")
-    parser.add_argument("--graph", metavar="OUT", type=Path, help="draw the entry's dataflow (OUT.svg, or OUT.json)")
+    parser.add_argument(
+        "--graph",
+        metavar="OUT",
+        type=Path,
+        nargs="?",
+        const=graph.BESIDE,
+        help="draw the entry's dataflow (OUT.svg, or OUT.json; without a name FILE's own, here)",
+    )
     parser.add_argument("--calls", action="store_true", help="--graph draws which functions call which")
     parser.add_argument("--size", metavar="N=1000,...", help="sizes and integer parameters, for --cost")
     parser.add_argument("--why-memory", action="store_true", help="print what becomes of each loop of a derivative")
@@ -127,7 +134,7 @@ def run(args: argparse.Namespace) -> int:
     if args.size is not None and not args.cost:
         raise UsageError("--size is for --cost")
     if args.graph is not None:
-        graph.check(args.graph)
+        args.graph = graph.checked(args.graph, args.file)
         if args.cost or args.why or args.after == "flatten":
             raise UsageError("--graph draws the core IR: it goes with no --cost, --why or --after flatten")
     elif args.calls:

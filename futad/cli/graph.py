@@ -11,16 +11,21 @@ if TYPE_CHECKING:
     from futad.core.ir import Program
 
 FORMS = (".svg", ".json")
+BESIDE = Path()  # no name is given: that of the program, in the current folder
 
 
-def check(path: Path) -> None:
-    """UsageError unless the file's name says what it is to hold."""
+def checked(path: Path, file: str) -> Path:
+    """The name of the drawing of a program.  UsageError unless it says what the file is to hold."""
+    if path == BESIDE:
+        return Path(Path(file).with_suffix(FORMS[0]).name)
     if path.suffix not in FORMS:
         raise UsageError(f"--graph {path}: the name is to end in {' or '.join(FORMS)}")
+    return path
 
 
 def write(path: Path, program: Program, file: str, name: str, after: str, calls: bool) -> None:
-    """Draw the entry or function of that name of the program in a file, or its `calls`, as it is after a pass.
+    """Draw the entry or function of that name of the program in a file, or its `calls`, as it is after a pass, and print
+    the name of the drawing.
 
     UsageError if there is none, FileError if `path` cannot be written.
     """
@@ -32,12 +37,14 @@ def write(path: Path, program: Program, file: str, name: str, after: str, calls:
     if calls:
         title = f"calls of {Path(file).name}, after {after}"
         write_file(path, (calls_picture(program, title) if svg else calls_described(program)).encode())
+        print(path)
         return
     functions = {f.name: f for f in program.funs.values()}
     functions |= {f.entry.name: f for f in program.funs.values() if f.entry is not None}
     fun = choose(program.name, name, functions)
     title = f"{name} of {Path(file).name}, after {after}"
     write_file(path, (picture(fun, title) if svg else described(fun)).encode())
+    print(path)
 
 
-__all__ = ["check", "write"]
+__all__ = ["BESIDE", "checked", "write"]

@@ -262,9 +262,10 @@ class EOr(Expr):
 
 @dataclass(slots=True, eq=False, repr=False)
 class ENeg(Expr):
-    """`-x`"""
+    """`-x`; `bracketed` where it is in parentheses of its own."""
 
     arg: Expr
+    bracketed: bool = field(default=False, init=False)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -19,7 +19,7 @@ from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
 from futad.source.lexer import qualified
-from futad.source.lints import copied_to_update, on_budgeted, on_expression, shadows, unused, warn
+from futad.source.lints import copied_to_update, negated_base, on_budgeted, on_expression, shadows, unused, warn
 from futad.source.opaque import is_abstract
 from futad.source.pretty import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
@@ -227,6 +227,8 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
     while type(fun) is A.EApp:
         spine.append(fun)
         fun = fun.fun
+    if len(spine) == 2:
+        negated_base(ck, e)
     head = ck.exp(fun)
     ft = type_of(head)
     prev = head

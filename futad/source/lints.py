@@ -14,6 +14,7 @@ from futad.errors import Lint, Span
 from futad.source import ast as A
 from futad.source import budgets
 from futad.source.causality import children
+from futad.source.lexer import qualified
 from futad.source.opaque import opened
 from futad.source.operators import Path, components, plain
 from futad.source.sizes import is_intrinsic
@@ -105,6 +106,15 @@ def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
                     e.attr.span,
                     f"it is for loops whose number of iterations is a constant, and callers give '{iterations.name}'",
                 )
+
+
+def negated_base(ck: Checker, e: A.EApp) -> None:
+    """Warn of `-x ** 2`, which is `(-x) ** 2`: a prefix operator binds more tightly than all others."""
+    f = e.fun
+    if type(f) is A.EApp and type(f.fun) is A.EVar and type(f.arg) is A.ENeg and not f.arg.bracketed:
+        if qualified(f.fun.name)[1][:2] == "**":
+            hint = "write -(x ** 2) for the negative of a power, (-x) ** 2 if this is meant"
+            warn(ck, "the '-' belongs to what stands left of '**': this is a power of a negative", f.arg.span, hint)
 
 
 DERIVATIVES = frozenset(("jvp", "jvp2", "vjp", "vjp2", "jmp", "jmp2", "mjp", "mjp2"))

@@ -275,6 +275,8 @@ def e_project(sp: Span, e: A.Expr, field: Token) -> A.Expr:
 
 def e_paren(sp: Span, _: Token, e: A.Expr, __: Token) -> A.Expr:
     # A constructor in parentheses takes no further arguments.
+    if type(e) is A.ENeg:
+        e.bracketed = True
     return e
 
 

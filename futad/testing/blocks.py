@@ -19,6 +19,7 @@ from typing import NoReturn
 
 from futad.errors import FileError, InputError, ParseError, Span, file_error
 from futad.runtime.textvalues import Reader, Value
+from futad.testing.compare import text_of
 
 _WORD = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[^\s}]+")
@@ -326,5 +327,4 @@ def _description(data: Data, index: int) -> str:
 
 
 def _short(value: Value) -> str:
-    text = str(value.data.tolist() if hasattr(value.data, "tolist") else value.data)
-    return text + (value.type.name if value.type and not value.shape else "")
+    return str(value.plain()) if value.type is None else text_of(value.data)

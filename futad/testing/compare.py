@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.core.showvalue import write_text
+from futad.core.showvalue import prim_of, write_text
 from futad.errors import InputError
 from futad.runtime.structure import count_text
 from futad.runtime.textvalues import Value
@@ -23,32 +23,32 @@ PIECE = 1 << 16  # elements that are compared at a time
 
 
 def text_of(value: Any, limit: int = 200) -> str:
-    """A value in text format, cut after `limit` characters."""
+    """A value in text format, cut after `limit` characters; an array of more elements by its type."""
     array = np.asarray(value)
     if array.size > limit:
-        dtype = array.dtype
-        return f"an array of shape {list(array.shape)} and type {dtype}"
+        return f"an array of type {type_text(array)}"
     out = io.StringIO()
     write_text(value, out)
     text = out.getvalue()
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
+def type_text(array: np.ndarray[Any, Any]) -> str:
+    """The type of an array as the language writes it: `[3]f64`."""
+    return "".join(f"[{d}]" for d in array.shape) + prim_of(array.dtype).name
+
+
 def expected_arrays(results: Sequence[Any], expected: Sequence[Value]) -> list[np.ndarray[Any, Any]] | str:
     """The expected values at the types of the results, or what does not fit."""
     if len(results) != len(expected):
         return f"expected {count_text(len(expected), 'value')}, got {len(results)}"
-    from futad.core.types import PRIMS
-
-    by_dtype = {p.dtype: p for p in PRIMS.values()}
     out = []
     for i, (result, value) in enumerate(zip(results, expected, strict=True)):
-        prim = by_dtype[np.asarray(result).dtype]
+        array = np.asarray(result)
         try:
-            out.append(value.at_type(prim))
+            out.append(value.at_type(prim_of(array.dtype)))
         except InputError:
-            actual = "".join(f"[{d}]" for d in np.shape(result)) + prim.name
-            return f"value #{i}: expected type {value.text()}, got {actual}"
+            return f"value #{i}: expected type {value.text()}, got {type_text(array)}"
     return out
 
 
@@ -58,10 +58,8 @@ def mismatch(results: Sequence[Any], expected: Sequence[Any], tolerance: float =
         return f"expected {count_text(len(expected), 'value')}, got {len(results)}"
     for i, (result, wanted) in enumerate(zip(results, expected, strict=True)):
         got, want = np.asarray(result), np.asarray(wanted)
-        if got.dtype != want.dtype:
-            return f"value #{i}: expected type {want.dtype}, got {got.dtype}"
-        if got.shape != want.shape:
-            return f"value #{i}: expected shape {list(want.shape)}, got {list(got.shape)}"
+        if got.dtype != want.dtype or got.shape != want.shape:
+            return f"value #{i}: expected type {type_text(want)}, got {type_text(got)}"
         if got.size > PIECE and _agree(got, want, tolerance):
             continue
         bad = _differs(got, want, tolerance, _scale(want))

@@ -11,7 +11,7 @@ import pytest
 from futad.errors import ParseError
 from futad.runtime.textvalues import binary_bytes
 from futad.testing.blocks import parse_test_blocks
-from futad.testing.compare import mismatch
+from futad.testing.compare import mismatch, text_of
 from tests.support.cli_helpers import Runner, shell
 
 
@@ -108,7 +108,9 @@ def test_tolerances():
     assert not same([1.0021], [1.0]) and not same([np.inf], [-np.inf]) and not same([np.nan], [1.0])
     assert same([1000.0, 1.9], [1000.0, 0.0]) and not same([1000.0, 2.1], [1000.0, 0.0])
     assert not same([np.inf], [1.0]) and not same([1], [2]) and same([True], [True])
-    assert mismatch([np.zeros(2)], [np.zeros(3)]) == "value #0: expected shape [3], got [2]"
+    assert mismatch([np.zeros(2)], [np.zeros(3)]) == "value #0: expected type [3]f64, got [2]f64"
+    assert mismatch([np.zeros(1)], [np.float32(0)]) == "value #0: expected type f32, got [1]f64"
+    assert text_of(np.zeros((20, 30))) == "an array of type [20][30]f64"
     assert mismatch([np.zeros((2, 2))], [np.eye(2)]) == (
         "value #0 at index [0, 0]: expected 1.0f64, got 0.0f64 (2 of 4 elements differ)"
     )
@@ -155,6 +157,20 @@ def test_failures_are_explained(futad):
     assert "succeeded, but should have failed (never)" in done.out
     assert "argument 'xs': expected i32, got [1]decimals" in done.out
     assert "expected 2 values, got 1" in done.out
+
+
+def test_values_are_as_the_language_writes_them(futad):
+    """Those that name a case too."""
+    futad.file(
+        "values.fut",
+        "-- ==\n-- input { [true, false] f32.nan [1u8, 2u8] } output { -f64.inf }\n"
+        "entry main (_: []bool) (x: f32) (_: []u8) = f64.f32 x\n",
+    )
+    assert futad("test", "values.fut", "-b", "interp").out == (
+        'values.fut:2:4: entry main, #0 ("[true, false] f32.nan [1u8, 2u8]"): failed\n'
+        "  value #0: expected -f64.inf, got f64.nan\n  expected: -f64.inf\n  actual:   f64.nan\n"
+        "0 passed, 1 failed, 0 skipped\n"
+    )
 
 
 def test_an_error_that_does_not_match(futad):

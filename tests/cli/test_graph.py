@@ -210,10 +210,11 @@ def test_the_command_for_calls(futad):
 
 def test_the_command(futad):
     futad.file("branch.fut", BRANCH)
-    done = futad("dev", "branch.fut", "--after", "simplify", "--graph", "out.svg")
-    assert (done.code, done.out, done.err) == (0, "", "")
-    svg = ElementTree.fromstring((futad.folder / "out.svg").read_text())
-    assert svg[0].text == "main of branch.fut, after simplify"
+    for given, name in ((["out.svg"], "out.svg"), ([], "branch.svg")):  # without a name: that of the program
+        done = futad("dev", "branch.fut", "--after", "simplify", "--graph", *given)
+        assert (done.code, done.out, done.err) == (0, f"{name}\n", "")
+        svg = ElementTree.fromstring((futad.folder / name).read_text())
+        assert svg[0].text == "main of branch.fut, after simplify"
 
 
 @pytest.mark.parametrize(
