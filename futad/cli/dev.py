@@ -28,9 +28,9 @@ there that few programs have use for.
 --schedule prints the passes, rules and strategies that run, as a text that --strategy reads (docs/strategies.md); with
 -b also what is done to each nest of loops, and why not more.  --trace-rules prints each application of a rule.
 
---graph draws the dataflow of the entry after the pass and prints the name of the drawing: nests, products, folds, scatters and loops as boxes, those of
-the forward and of the return sweep marked, the sizes of arrays beside them.  With --calls it draws which functions call
-which.
+--graph draws the dataflow of the entry after the pass and prints the name of the drawing: nests, products, folds,
+scatters and loops as boxes, those of the forward and of the return sweep marked, the sizes of arrays beside them.  With
+--calls it draws which functions call which.
 
 Example: futad dev gmm.fut --after ad
 """

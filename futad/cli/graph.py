@@ -24,8 +24,8 @@ def checked(path: Path, file: str) -> Path:
 
 
 def write(path: Path, program: Program, file: str, name: str, after: str, calls: bool) -> None:
-    """Draw the entry or function of that name of the program in a file, or its `calls`, as it is after a pass, and print
-    the name of the drawing.
+    """Draw the entry or function of that name of the program in a file, or its `calls`, as it is after a pass, and
+    print the name of the drawing.
 
     UsageError if there is none, FileError if `path` cannot be written.
     """

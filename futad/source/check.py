@@ -14,7 +14,7 @@ import numpy as np
 
 from futad.errors import Lint, ScopeError, SourceError, Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
-from futad.source import hints, numeric
+from futad.source import hint_types, hints, numeric
 from futad.source.causality import check_causality
 from futad.source.check_exps import INFER
 from futad.source.check_funs import fundef
@@ -343,12 +343,22 @@ class Checker(Unifier):
         """Type an expression; returns it, or the expression that takes its place."""
         return INFER[type(e)](self, e)
 
-    def fit(self, actual: SType | None, expected: SType, span: Span, what: str | Callable[[], str]) -> None:
-        """Require that a value of type `actual` has type `expected`."""
+    def fit(
+        self,
+        actual: SType | None,
+        expected: SType,
+        span: Span,
+        what: str | Callable[[], str],
+        value: A.Expr | None = None,
+        result: bool = False,
+    ) -> None:
+        """Require that a value of type `actual` has type `expected`.  Messages tell how to change the expression
+        `value`; `result`: it is what a function yields."""
         assert actual is not None
 
         def report(err: Mismatch | None = None) -> TypeCheckError:
-            return self.describe(actual, expected, span, what if isinstance(what, str) else what(), err)
+            said = what if isinstance(what, str) else what()
+            return self.describe(actual, expected, span, said, err, value, result)
 
         outer, self.on_postpone = self.on_postpone, (span, report)
         try:
@@ -358,16 +368,30 @@ class Checker(Unifier):
         finally:
             self.on_postpone = outer
 
-    def mismatch(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch) -> NoReturn:
-        raise self.describe(actual, expected, span, what, err) from None
+    def mismatch(
+        self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch, value: A.Expr | None = None
+    ) -> NoReturn:
+        raise self.describe(actual, expected, span, what, err, value) from None
 
-    def describe(self, actual: SType, expected: SType, span: Span, what: str, err: Mismatch | None) -> TypeCheckError:
+    def describe(
+        self,
+        actual: SType,
+        expected: SType,
+        span: Span,
+        what: str,
+        err: Mismatch | None,
+        value: A.Expr | None = None,
+        result: bool = False,
+    ) -> TypeCheckError:
         """The error for two types that do not fit."""
         found, wanted = show_type(actual), show_type(expected)
         reason = f": {err.reason}" if err is not None and err.reason else ""
-        hint = hints.of_types(what, actual, expected)
+        hint = hint_types.conversion(self, value, actual, expected)
         if "is not shown to equal" in reason or (err is None and not reason):
-            hint = "if the sizes are equal at run time, say so with ':>'"
+            never = err is not None and err.never
+            hint = None if never else "if the sizes are equal at run time, say so with ':>'"
+            if result:
+                hint = hint_types.on_result(actual, never)
         code, notes = ("E0401", ()) if err is None else (err.code, err.notes)
         text = f"{what}: expected {wanted}, found {found}{reason}"
         if wanted == "_" and reason:
@@ -407,7 +431,8 @@ class Checker(Unifier):
         module, rest = qualified(name)
         if module and numeric.is_module(module):
             near = self.near(rest, [*numeric.module_members(module), *PRIM_TYPES])
-            hint = f"did you mean '{module}.{near}'?" if near else None
+            hint = hints.of_member(self, module, rest, span)
+            hint = hint or (f"did you mean '{module}.{near}'?" if near else None)
             raise ScopeError(f"module '{module}' has no member '{rest}'", span, hint=hint, code="E0203")
         if module:
             m = find(self, module)
@@ -423,7 +448,8 @@ class Checker(Unifier):
                         span,
                         code="E0603",
                     )
-            raise ScopeError(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, code="E0201")
+            hint = hints.of_package(self, name, span)
+            raise ScopeError(f"unknown name '{name.split('.', 1)[0]}' in '{name}'", span, hint=hint, code="E0201")
         if name in self.defining:
             raise UnsupportedError(
                 f"'{name}' is used in its own definition, and is no function with parameters",
@@ -433,7 +459,8 @@ class Checker(Unifier):
             )
         known = [*self.types, *PRIM_TYPES] if what == "type" else [*self.names, *self.prelude]
         near = self.near(name, known)
-        hint = hints.of_name(name, what == "type") or (f"did you mean '{near}'?" if near else None)
+        hint = hints.of_type(self, name, span) if what == "type" else hints.of_value(self, name, span)
+        hint = hint or (f"did you mean '{near}'?" if near else None)
         raise ScopeError(f"unknown {what if what == 'type' else 'name'} '{name}'", span, hint=hint, code="E0201")
 
     # -- modules, which ProgramChecker provides

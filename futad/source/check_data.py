@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
+from futad.source import hints
 from futad.source.ast import type_of
 from futad.source.check_rules import T_I64, infers
 from futad.source.check_types import texp
-from futad.source.lints import copied_update
+from futad.source.lints import copied_update, negative_indices
 from futad.source.pretty import show_type
 from futad.source.sizes import arith, is_i64, size_of_expr
 from futad.source.traversals import strip
@@ -103,7 +104,11 @@ def project(ck: Checker, t: SType, name: str, span: Span) -> SType:
 @infers(A.EProject)
 def _project(ck: Checker, e: A.EProject) -> A.Expr:
     e.record = ck.exp(e.record)
-    e.type = project(ck, type_of(e.record), e.field_name, e.span)
+    try:
+        e.type = project(ck, type_of(e.record), e.field_name, e.span)
+    except TypeCheckError as err:
+        err.hint = err.hint or hints.of_field(ck, e.record, e.field_name, e.span)
+        raise
     return e
 
 
@@ -175,6 +180,7 @@ def _slice_bound(e: A.Expr) -> Size | None:
 def _index(ck: Checker, e: A.EIndex) -> A.Expr:
     e.array = ck.exp(e.array)
     e.type, e.new_sizes = index_type(ck, type_of(e.array), e.index, e.span, update=False)
+    negative_indices(ck, e)
     return e
 
 
@@ -183,8 +189,9 @@ def _update(ck: Checker, e: A.EUpdate) -> A.Expr:
     e.array = ck.exp(e.array)
     t, _ = index_type(ck, type_of(e.array), e.index, e.array.span, update=True)
     e.value = ck.exp(e.value)
-    ck.fit(e.value.type, t, e.value.span, "the new value does not fit the array's elements")
+    ck.fit(e.value.type, t, e.value.span, "the new value does not fit the array's elements", e.value)
     copied_update(ck, e)
+    negative_indices(ck, e)
     e.type = strip(type_of(e.array))
     return e
 
@@ -199,7 +206,7 @@ def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
     try:
         same_shape(ck, type_of(e.value), t, anew=True)
     except Mismatch as err:
-        ck.mismatch(type_of(e.value), t, e.value.span, f"the new value of field '{'.'.join(e.path)}'", err)
+        ck.mismatch(type_of(e.value), t, e.value.span, f"the new value of field '{'.'.join(e.path)}'", err, e.value)
     e.type = replaced(type_of(e.record), e.path, strip(type_of(e.value)))
     return e
 
@@ -221,7 +228,7 @@ def replaced(t: SType, path: list[str], new: SType) -> SType:
 def _ascript(ck: Checker, e: A.EAscript) -> A.Expr:
     t = texp(ck, e.texp, ck.open_size)
     e.expr = ck.exp(e.expr)
-    ck.fit(e.expr.type, t, e.expr.span, "this is ascribed another type")
+    ck.fit(e.expr.type, t, e.expr.span, "this is ascribed another type", e.expr)
     e.type = strip(t)
     return e
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import ScopeError, Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
-from futad.source import budgets, hints
+from futad.source import budgets, hint_types, hints
 from futad.source.ast import type_of
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
@@ -177,7 +177,11 @@ def _array(ck: Checker, e: A.EArray) -> A.Expr:
         ck.require_data(elem, e.elems[0].span)
     for x in e.elems[1:]:
         if not _hidden_alike(ck, type_of(x), elem):
-            ck.fit(x.type, elem, x.span, "the elements of an array have one type")
+            try:
+                ck.fit(x.type, elem, x.span, "the elements of an array have one type")
+            except TypeCheckError as err:
+                err.hint = err.hint or hint_types.either(ck, e.elems[0], x)
+                raise
     e.type = TArray(SizeConst(len(e.elems)), elem)
     rank, inside = 1, resolve(elem)
     while type(inside) is TArray and rank <= MOST_DIMENSIONS:
@@ -195,9 +199,13 @@ def _array(ck: Checker, e: A.EArray) -> A.Expr:
 def _and(ck: Checker, e: A.EAnd | A.EOr) -> A.Expr:
     op = "&&" if type(e) is A.EAnd else "||"
     e.left = ck.exp(e.left)
-    ck.fit(e.left.type, T_BOOL, e.left.span, f"the left operand of '{op}'")
-    e.right = ck.exp(e.right)
-    ck.fit(e.right.type, T_BOOL, e.right.span, f"the right operand of '{op}'")
+    try:
+        ck.fit(e.left.type, T_BOOL, e.left.span, f"the left operand of '{op}'", e.left)
+        e.right = ck.exp(e.right)
+        ck.fit(e.right.type, T_BOOL, e.right.span, f"the right operand of '{op}'", e.right)
+    except TypeCheckError as err:
+        err.hint = err.hint or hint_types.on_conjunct(ck, e, op)
+        raise
     e.type = T_BOOL
     return e
 
@@ -207,7 +215,11 @@ def _neg(ck: Checker, e: A.ENeg) -> A.Expr:
     if type(e.arg) is A.ELit and type(e.arg.value) in (int, float):
         return _lit(ck, A.ELit(e.span, -e.arg.value, e.arg.suffix, e.arg.bits))
     e.arg = ck.exp(e.arg)
-    ck.fit(e.arg.type, ck.meta(e.span, "num"), e.arg.span, "the operand of '-'")
+    try:
+        ck.fit(e.arg.type, ck.meta(e.span, "num"), e.arg.span, "the operand of '-'")
+    except TypeCheckError as err:
+        err.hint = hint_types.on_prefix(ck, "-", e.arg)
+        raise
     e.type = e.arg.type
     return e
 
@@ -215,7 +227,11 @@ def _neg(ck: Checker, e: A.ENeg) -> A.Expr:
 @infers(A.ENot)
 def _not(ck: Checker, e: A.ENot) -> A.Expr:
     e.arg = ck.exp(e.arg)
-    ck.fit(e.arg.type, ck.meta(e.span, "bits"), e.arg.span, "the operand of '!'")
+    try:
+        ck.fit(e.arg.type, ck.meta(e.span, "bits"), e.arg.span, "the operand of '!'")
+    except TypeCheckError as err:
+        err.hint = hint_types.on_prefix(ck, "!", e.arg)
+        raise
     e.type = e.arg.type
     return e
 
@@ -229,7 +245,12 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
         fun = fun.fun
     if len(spine) == 2:
         negated_base(ck, e)
-    head = ck.exp(fun)
+    try:
+        head = ck.exp(fun)
+    except ScopeError as err:
+        if type(fun) is A.EVar and fun.name[-1].isalnum():
+            err.hint = hints.of_call(ck, fun.name, [n.arg for n in reversed(spine)], err.hint)
+        raise
     ft = type_of(head)
     prev = head
     for i, node in enumerate(reversed(spine)):
@@ -241,14 +262,15 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
             try:
                 ck.fit(r, made, head.span, f"{_described(head)} is applied to an argument")
             except TypeCheckError as err:
-                err.hint = err.hint or _of_argument(node)
+                err.hint = _of_argument(node) or hint_types.not_a_function(ck, node, head, r) or err.hint
                 raise
             r = made
         elif type(r) is not TFun:
             if i == 0:
                 what = _described(head) if type(head) is A.EVar else "what is applied here"
                 said = f"{what} is not a function: it is a {show_type(r)}"
-                raise TypeCheckError(said, node.span, code="E0302", hint=_of_argument(node))
+                hint = _of_argument(node) or hint_types.not_a_function(ck, node, head, r)
+                raise TypeCheckError(said, node.span, code="E0302", hint=hint)
             raise TypeCheckError(
                 f"{_described(head)} takes {i} argument{'s' * (i != 1)}, but {len(spine)} are given",
                 node.arg.span,
@@ -259,6 +281,7 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
             try:
                 ck.fit(node.arg.type, r.param, node.arg.span, partial(_argument, i, head))
             except TypeCheckError as err:
+                err.hint = err.hint or hint_types.on_argument(ck, spine[::-1], i, head, r.param)
                 if err.hint is None and type(head) is A.EVar and head.binding in ck.open_functions:
                     err.hint = f"'{head.name}' is the function that is being defined, as everywhere in its definition"
                 elif err.code == "E0404" and err.hint is None and type(resolve(type_of(node.arg))) is TFun:
@@ -410,7 +433,7 @@ def most_common(ck: Checker, a: SType, b: SType, span: Span, new: dict[tuple[str
 @infers(A.EIf)
 def _if(ck: Checker, e: A.EIf) -> A.Expr:
     e.cond = ck.exp(e.cond)
-    ck.fit(e.cond.type, T_BOOL, e.cond.span, "the condition of 'if'")
+    ck.fit(e.cond.type, T_BOOL, e.cond.span, "the condition of 'if'", e.cond)
     e.then = ck.exp(e.then)
     e.orelse = ck.exp(e.orelse)
     new: dict[tuple[str, str], Binding] = {}
@@ -418,7 +441,9 @@ def _if(ck: Checker, e: A.EIf) -> A.Expr:
     try:
         e.type = most_common(ck, a, b, e.span, new)
     except Mismatch as err:
-        ck.mismatch(b, a, e.orelse.span, "the branches of 'if' have different types", err)
+        error = ck.describe(b, a, e.orelse.span, "the branches of 'if' have different types", err)
+        error.hint = error.hint or hint_types.either(ck, e.then, e.orelse)
+        raise error from None
     ck.no_functions(type_of(e), "the result of 'if'", e.span)
     e.new_sizes = tuple(new.values())
     return e
@@ -440,7 +465,7 @@ def _match(ck: Checker, e: A.EMatch) -> A.Expr:
             out = t if out is None else most_common(ck, out, t, e.span, new)
         except Mismatch as err:
             assert out is not None
-            ck.mismatch(t, out, body.span, "the cases of 'match' have different types", err)
+            ck.mismatch(t, out, body.span, "the cases of 'match' have different types", err, body)
     e.cases = cases
     e.type = out
     ck.no_functions(type_of(e), "the result of 'match'", e.span)
@@ -473,7 +498,7 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
                     hint=f"declare the array: (xs: [{b.name}]t)",
                     code="E0403",
                 )
-        _note_alias(e)
+        _note_value(e)
         e.body = ck.exp(e.body)
     for v in A.pattern_names(e.pat):
         assert v.binding is not None
@@ -488,12 +513,15 @@ def _let(ck: Checker, e: A.ELet) -> A.Expr:
     return e
 
 
-def _note_alias(e: A.ELet) -> None:
-    """`let m = n * 2`: m is known to be that size."""
+def _note_value(e: A.ELet) -> None:
+    """`let m = n * 2`: m is known to be that, and the size."""
     p = e.pat
     while isinstance(p, A.PAscript):
         p = p.pat
-    if type(p) is not A.PVar or p.binding is None or not is_i64(e.rhs):
+    if type(p) is not A.PVar or p.binding is None:
+        return
+    p.binding.value = e.rhs
+    if not is_i64(e.rhs):
         return
     s = size_of_expr(e.rhs, data=False)
     if s is not None and weight(s) <= MAX_WEIGHT:

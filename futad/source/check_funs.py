@@ -72,7 +72,8 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
         ck.level -= 1
         ck.defining.pop()
         if declared is not None:
-            ck.fit(fd.body.type, declared, fd.body.span, f"the body of '{fd.name}' does not have the declared type")
+            what = f"the body of '{fd.name}' does not have the declared type"
+            ck.fit(fd.body.type, declared, fd.body.span, what, fd.body, result=True)
             result = declared
         else:
             assert fd.body.type is not None
@@ -486,7 +487,8 @@ def lambda_exp(ck: Checker, e: A.ELambda) -> None:
         e.body = ck.exp(e.body)
         ck.level -= 1
         if declared is not None:
-            ck.fit(e.body.type, declared, e.body.span, "the lambda's body does not have the declared type")
+            what = "the lambda's body does not have the declared type"
+            ck.fit(e.body.type, declared, e.body.span, what, e.body, result=True)
     ck.level -= 1
     assert e.body.type is not None
     result = declared if declared is not None else strip(e.body.type)

@@ -183,7 +183,7 @@ def loop_exp(ck: Checker, e: A.ELoop) -> A.Expr:
             bind_pattern(ck, form.pat, array.elem)
         else:
             form.cond = ck.exp(form.cond)
-            ck.fit(form.cond.type, TPrim(BOOL), form.cond.span, "the condition of 'while'")
+            ck.fit(form.cond.type, TPrim(BOOL), form.cond.span, "the condition of 'while'", form.cond)
         e.body = ck.exp(e.body)
         back: list[Size] = []
         try:

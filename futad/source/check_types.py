@@ -25,6 +25,7 @@ from futad.source.types import (
     TRecord,
     TSum,
 )
+from futad.source.written import written
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -106,7 +107,7 @@ def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
             code="E0201",
         )
     e = ck.exp(e)
-    ck.fit(e.type, TPrim(I64), e.span, "a size must be an i64")
+    ck.fit(e.type, TPrim(I64), e.span, "a size must be an i64", e)
     size = size_of_expr(e)
     if size is None:
         consumed = consumed_name(e)
@@ -125,15 +126,18 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
     found = ck.lookup_type(te.name)
     if found is None:
         prim = PRIM_TYPES.get(te.name)
+        if prim is None and te.args and te.name in hints.TYPES:
+            hint = hints.of_array(te.name, _sizes(ck, te))
+            raise ScopeError(f"unknown type '{te.name}'", te.span, hint=hint, code="E0201")
         if prim is None:
             ck.unknown("type", te.name, te.span)
         assert prim is not None
         found = Abbreviation(te.name, [], prim)
     if len(te.args) != len(found.params):
-        in_front = not found.params and isinstance(te.args[0], A.Expr)
+        in_front = not found.params and not any(isinstance(a, A.TypeExp) for a in te.args)
         raise TypeCheckError(
             f"type '{te.name}' takes {len(found.params)} arguments, but {len(te.args)} are given",
-            te.span, code="E0311", hint=hints.of_size(te.name) if in_front else None,
+            te.span, code="E0311", hint=hints.of_array(te.name, _sizes(ck, te)) if in_front else None,
         )  # fmt: skip
     if not found.params and not found.anonymous:
         return found.type
@@ -154,6 +158,11 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
         else:
             raise TypeCheckError(f"argument {i + 1} of type '{te.name}' must be a type", te.span, code="E0311")
     return substitute(found.type, types, sizes)
+
+
+def _sizes(ck: Checker, te: A.TEName) -> list[str]:
+    """The sizes among the arguments of a type, as the program has them."""
+    return [(written(ck, a) or "n") if isinstance(a, A.Expr) else "" for a in te.args]
 
 
 def _arrow(ck: Checker, te: A.TEArrow) -> SType:

@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass
 
 from futad.errors import ParseError, Span
+from futad.source.hint_syntax import of_character
 
 KEYWORDS = {
     word: word.upper()
@@ -147,27 +148,22 @@ def _collect_docs(blank: str, line: int, docs: dict[int, str]) -> None:
             current = None
 
 
-# Those of other languages, and what to write.
-_CHARACTERS = {
-    ";": "lines end without ';': let x = 1 let y = 2 in x + y",
-    "?": "a choice is written: if c then a else b",
-}
-
-
 def _bad_character(text: str, pos: int, line: int, col: int, file: str) -> ParseError:
     char = text[pos]
     where = Span(file, line, col, line, col + 1)
     line_end = text.find("\n", pos)
     rest = text[pos : len(text) if line_end < 0 else line_end]
+    hint = of_character(char, text[text.rfind("\n", 0, pos) + 1 : pos], rest)
+    said = f"unexpected character {char!r}"
     if char == '"':
-        return ParseError("this string is not closed on its line, or has a bad escape", where, code="E0102")
-    if char == "'":
-        return ParseError("bad character literal or type parameter", where, code="E0102")
-    if char.isdigit():
+        said = "this string is not closed on its line, or has a bad escape"
+    elif char == "'":
+        said = "bad character literal or type parameter"
+    elif char.isdecimal():
         word = re.match(r"[\w.]+", rest)
-        return ParseError(f"malformed number {word.group() if word else char!r}", where, code="E0102")
-    if char == "`":
-        return ParseError("backticks must enclose one name: x `f` y", where, code="E0102")
-    if char == "#":
-        return ParseError("'#' must be followed by a constructor name or '['", where, code="E0102")
-    return ParseError(f"unexpected character {char!r}", where, code="E0102", hint=_CHARACTERS.get(char))
+        said = f"malformed number {word.group() if word else char!r}"
+    elif char == "`":
+        said = "backticks must enclose one name: x `f` y"
+    elif char == "#":
+        said = "'#' must be followed by a constructor name or '['"
+    return ParseError(said, where, code="E0102", hint=hint)

@@ -20,6 +20,7 @@ from futad.source.operators import Path, components, plain
 from futad.source.sizes import is_intrinsic
 from futad.source.traversals import parts
 from futad.source.types import Binding, SType, TFun, TPrim
+from futad.source.written import atom, written
 
 if TYPE_CHECKING:
     from futad.source.check import Checker
@@ -113,8 +114,24 @@ def negated_base(ck: Checker, e: A.EApp) -> None:
     f = e.fun
     if type(f) is A.EApp and type(f.fun) is A.EVar and type(f.arg) is A.ENeg and not f.arg.bracketed:
         if qualified(f.fun.name)[1][:2] == "**":
+            base, power = written(ck, f.arg.arg), written(ck, e.arg)
             hint = "write -(x ** 2) for the negative of a power, (-x) ** 2 if this is meant"
+            if base is not None and power is not None and not power.endswith("**)"):
+                base, power = atom(base), atom(power)
+                hint = f"write -({base} ** {power}) for the negative of a power, (-{base}) ** {power} if this is meant"
             warn(ck, "the '-' belongs to what stands left of '**': this is a power of a negative", f.arg.span, hint)
+
+
+def negative_indices(ck: Checker, e: A.EIndex | A.EUpdate) -> None:
+    """Warn of `xs[-1]` and `xs[:-1]`, which are out of bounds."""
+    for i, ix in enumerate(e.index):
+        forwards = type(ix) is A.ESlice and (ix.stride is None or type(ix.stride) is A.ELit and ix.stride.value > 0)
+        for x in (ix.start, ix.end) if isinstance(ix, A.ESlice) and forwards else (ix,):
+            if type(x) is A.ELit and x.value < 0:
+                array = written(ck, e.array) if i == 0 else None
+                size = f"length {atom(array)}" if array is not None else "its size"
+                hint = f"write {size} - {-x.value}"
+                warn(ck, f"indices do not count from the end: {x.value} is out of bounds", x.span, hint)
 
 
 DERIVATIVES = frozenset(("jvp", "jvp2", "vjp", "vjp2", "jmp", "jmp2", "mjp", "mjp2"))

@@ -16,6 +16,7 @@ from typing import Any
 from futad import cache
 from futad.errors import ParseError, Span
 from futad.source import ast as A
+from futad.source.hint_syntax import of_token
 from futad.source.lexer import KEYWORDS, Token, tokenize
 from futad.source.semantic_actions import ACTIONS
 
@@ -187,7 +188,7 @@ def _run(tokens: list[Token], file: str) -> list[Any]:
         while True:
             action = states[stack[-1]].get(kind)
             if action is None:
-                raise _unexpected(tok, states, gotos, rules, stack, file)
+                raise _unexpected(tokens, tok, states, gotos, rules, stack, file)
             if action >= 0:
                 stack.append(action)
                 values.append(tok)
@@ -284,28 +285,22 @@ def _describe(kinds: set[str]) -> str:
     return words[0] if len(words) == 1 else ", ".join(words[:-1]) + " or " + words[-1]
 
 
-def _unexpected(tok: Token, states: Any, gotos: Any, rules: Any, stack: list[int], file: str) -> ParseError:
-    span = Span(file, tok.line, tok.col, tok.end_line, tok.end_col)
+def _unexpected(
+    tokens: list[Token], tok: Token, states: Any, gotos: Any, rules: Any, stack: list[int], file: str
+) -> ParseError:
     kinds = _expected(states, gotos, rules, stack)
+    said = of_token(tokens, next(i for i, t in enumerate(tokens) if t is tok), kinds)
+    tok = said.at or tok
     if tok.kind == "$END":
         found = "the end of the file"
     elif tok.kind.lower() in KEYWORDS or tok.kind == "TYPE":
         found = f"the keyword '{tok.text}'"
     else:
         found = f"'{tok.text}'"
-    hint = None
-    if "IN" in kinds and tok.kind in ("DEF", "TYPE", "ENTRY", "MODULE", "$END", "IMPORT", "OPEN"):
-        hint = "a 'let' inside an expression needs 'in' and a body"
-    elif "THEN" in kinds or "ELSE" in kinds:
-        word = "then" if "THEN" in kinds else "else"
-        hint = f"an 'if' needs '{word}' here" if word == "else" or tok.kind == "ELSE" else None
-    elif tok.kind in KEYWORDS.values() and "ID" in kinds and "IF" not in kinds:
-        hint = f"'{tok.text}' is a keyword and cannot be a name"
-    elif tok.text == "=" and "OPER" in kinds:
-        hint = "equality is written '=='"
     expected = _describe(kinds)
     message = f"syntax error: found {found}" + (f", expected {expected}" if expected else "")
-    return ParseError(message, span, hint=hint)
+    span = Span(file, tok.line, tok.col, tok.end_line, tok.end_col)
+    return ParseError(message, span, hint=said.hint, notes=said.notes)
 
 
 def _attach_docs(decls: list[Any], docs: dict[int, str]) -> None:

@@ -35,6 +35,7 @@ class Binding:
     scheme: Scheme | None = None
     span: Span | None = None
     decl: Any = None  # the FunDef of a 'fun'
+    value: Any = None  # the expression that a `let` gives the name
     level: int = 0  # how many functions deep it is bound; a size may not leave its function
     used: bool = False  # whether a name in the program refers to it
     lifted: bool = False  # a type parameter that may stand for arrays of unknown size (`'~t`, `'^t`)

@@ -49,13 +49,16 @@ _BY_SET = {frozenset(v): k for k, v in _KIND_SETS.items()}
 
 
 class Mismatch(Exception):
-    """Two types differ; `reason` says at what, if that is not the whole."""
+    """Two types differ; `reason` says at what, if that is not the whole; `never`: in sizes that are not equal."""
 
-    def __init__(self, reason: str = "", code: str = "E0301", notes: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, reason: str = "", code: str = "E0301", notes: tuple[str, ...] = (), never: bool = False
+    ) -> None:
         super().__init__(reason)
         self.reason = reason
         self.code = code
         self.notes = notes
+        self.never = never
 
 
 def _prim_kind(p: Prim) -> str:
@@ -510,7 +513,8 @@ class Unifier:
                 if note:
                     notes[note] = None
         text = f"size {show_size(a) or '_'} is not shown to equal {show_size(b) or '_'}"
-        return Mismatch(text, "E0401", tuple(notes))
+        apart = add(poly(a), poly(b), -1)
+        return Mismatch(text, "E0401", tuple(notes), never=apart.keys() == {()})
 
     def whence(self, b: Binding) -> str:
         """Where a name in a size comes from, or ''."""

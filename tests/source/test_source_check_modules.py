@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import futad
-
 from futad.errors import ScopeError, TypeCheckError
 from futad.source import check_file, check_text
 from futad.source.pretty import show_type
