@@ -287,17 +287,45 @@ static void *futad_push(struct futad_growing *g) {
   return g->data + g->size * g->count++;
 }
 
+/* The number of the character that an escape names, the reader behind its letter or at its first digit; -1 if it names
+ * none by a number. */
+static int64_t futad_escaped(struct futad_reader *r, size_t at, char letter) {
+  static const char hex[] = "0123456789abcdef";
+  int base = letter == 'x' || letter == 'u' ? 16 : letter == 'o' ? 8 : 10;
+  bool braced = base != 10 && at < r->length && r->data[at] == '{';
+  int64_t number = 0;
+  size_t first = at += braced;
+  for (const char *d; at < r->length && (d = memchr(hex, r->data[at] | (isalpha((unsigned char)r->data[at]) ? 32 : 0), (size_t)base)); at++)
+    number = number > 0x10ffff ? number : number * base + (d - hex);
+  if (at == first || (braced && (at == r->length || r->data[at] != '}'))) return -1;
+  r->at = at + braced - 1;
+  return number;
+}
+
+/* The escapes are those of `futad/core/literals.py`. */
 static bool futad_read_string(struct futad_reader *r, struct futad_growing *g, int64_t *length) {
   size_t start = r->at++;
   *length = 0;
   for (; r->at < r->length && r->data[r->at] != '"'; r->at++) {
-    char c = r->data[r->at];
-    if (c == '\\' && r->at + 1 < r->length) {
-      c = r->data[++r->at];
-      c = c == 'n' ? '\n' : c == 't' ? '\t' : c == 'r' ? '\r' : c == '0' ? '\0' : c;
+    char bytes[4] = {r->data[r->at]};
+    int n = 1;
+    if (bytes[0] == '\\' && r->at + 1 < r->length) {
+      static const char letters[] = "ntrabfv", meant[] = "\n\t\r\a\b\f\v";
+      char c = r->data[++r->at];
+      bool digit = isdigit((unsigned char)c);
+      int64_t u = digit || strchr("xuo", c) ? futad_escaped(r, r->at + !digit, c) : -1;
+      const char *letter = c ? strchr(letters, c) : NULL;
+      if (u > 0x10ffff || (u >= 0xd800 && u < 0xe000))
+        return futad_error_at(r, start, "an escape names no Unicode character");
+      bytes[0] = letter ? meant[letter - letters] : c;
+      if (u >= 0) {
+        n = u < 0x80 ? 1 : u < 0x800 ? 2 : u < 0x10000 ? 3 : 4;
+        for (int i = n - 1; i > 0; i--, u >>= 6) bytes[i] = (char)(0x80 | (u & 0x3f));
+        bytes[0] = (char)(n == 1 ? u : (0xf0 << (4 - n) & 0xff) | u);
+      }
     }
-    *(char *)futad_push(g) = c;
-    ++*length;
+    for (int i = 0; i < n; i++) *(char *)futad_push(g) = bytes[i];
+    *length += n;
   }
   if (r->at >= r->length) return futad_error_at(r, start, "the string has no end");
   r->at++;

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import os
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -50,14 +51,17 @@ class Tally:
     passed: int = 0
     failed: int = 0
     skipped: int = 0
+    kinds: Counter[str] = field(default_factory=Counter)  # of failures
     report: Callable[[str], None] = field(default=print)
     verbose: bool = False
     seed: int = 1
     budget: Budget | None = None  # of derivatives
     schedule: Schedule | None = None
 
-    def fail(self, message: str) -> None:
+    def fail(self, kind: str, message: str) -> None:
+        """Count and report a failure; kinds are words such as 'wrong result'."""
         self.failed += 1
+        self.kinds[kind] += 1
         self.report(message)
 
 
@@ -79,7 +83,7 @@ def run(args: argparse.Namespace) -> int:
             except Exception as e:  # a defect of ours in one program must not hide the results of the others
                 if os.environ.get("FUTAD_DEBUG") == "1":
                     raise
-                tally.fail(f"{file}: internal error: {type(e).__name__}: {e}")
+                tally.fail("internal error", f"{file}: internal error: {type(e).__name__}: {e}")
             step(file.name)
     print(f"{tally.passed} passed, {tally.failed} failed, {tally.skipped} skipped")
     return 1 if tally.failed else 0
@@ -109,7 +113,7 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
     try:
         spec = read_test_file(file)
     except Error as e:
-        tally.fail(f"{e}")
+        tally.fail("test block", f"{e}")
         return
     cases = [c for c in spec.cases if entry is None or c.entry == entry]
     properties = [p for p in spec.properties if entry is None or p == entry]
@@ -124,7 +128,7 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
     try:
         program = options.load(str(file), backend, tally.budget, tally.schedule)
     except Error as e:
-        tally.fail(f"{file}: does not compile\n{_indent(str(e))}")
+        tally.fail("refused", f"{file}: does not compile\n{_indent(str(e))}")
         tally.failed += max(0, len(cases) + len(properties) - 1)
         return
     skip = exclude | {"notest", "disable", f"no_{backend}"} | ({"compiled"} if backend == "interp" else set())
@@ -143,7 +147,7 @@ def test_program(file: Path, backend: str, entry: str | None, exclude: frozenset
         if problem is None:
             tally.passed += 1
         else:
-            tally.fail(f"{case.place}: entry {case.entry}, {case.name}: failed\n{_indent(problem)}")
+            tally.fail("case", f"{case.place}: entry {case.entry}, {case.name}: failed\n{_indent(problem)}")
     for name in properties:
         _property(program, name, file, tally)
     if entry is None:
@@ -166,7 +170,7 @@ def _warnings(spec: TestFile, tally: Tally) -> None:
             tally.passed += 1
         else:
             shown = _indent(text, 4) if text else "    none"
-            tally.fail(f"{spec.path}: the warnings do not match\n  expected: {regex}\n  actual:\n{shown}")
+            tally.fail("warnings", f"{spec.path}: the warnings do not match\n  expected: {regex}\n  actual:\n{shown}")
 
 
 def _property(program: Program, name: str, file: Path, tally: Tally) -> None:
@@ -184,7 +188,7 @@ def _property(program: Program, name: str, file: Path, tally: Tally) -> None:
     if problem is None:
         tally.passed += 1
     else:
-        tally.fail(f"{file}: property {name}: failed\n{_indent(problem)}")
+        tally.fail("property", f"{file}: property {name}: failed\n{_indent(problem)}")
 
 
 def _expect_rejection(spec: TestFile, tally: Tally) -> None:
@@ -197,17 +201,18 @@ def _expect_rejection(spec: TestFile, tally: Tally) -> None:
     try:
         load_program(str(spec.path))
     except InternalError as e:
-        tally.fail(f"{spec.path}: {e}")
+        tally.fail("internal error", f"{spec.path}: {e}")
     except SourceError as e:
         if re.search(spec.error, str(e)):
             tally.passed += 1
         else:
             tally.fail(
+                "error text",
                 f"{spec.path}: the error does not match the expected one\n"
                 f"  expected: {spec.error}\n  actual:\n{_indent(str(e), 4)}"
             )
     else:
-        tally.fail(f"{spec.path}: compiles, but should be rejected ({spec.error or 'any error'})")
+        tally.fail("accepted", f"{spec.path}: compiles, but should be rejected ({spec.error or 'any error'})")
 
 
 def run_case(program: Program, case: Case) -> str | None:

@@ -1,12 +1,16 @@
-"""Integer literals, in programs and in values."""
+"""Integers and strings, in programs and in values."""
 
 from __future__ import annotations
 
+import re
 import sys
 
 _LARGEST = int(sys.float_info.max)
 _DIGITS = sys.float_info.max_10_exp + 1
 _BASES = {"0x": 16, "0b": 2}
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
+_ESCAPE = re.compile(r"\\(?:[xu](\{)?([0-9a-fA-F]+)(?(1)\})|o(\{)?([0-7]+)(?(3)\})|([0-9]+)|(.))", re.DOTALL)
+BAD_ESCAPE = "an escape names no Unicode character"
 
 
 def integer(text: str) -> int | None:
@@ -24,3 +28,21 @@ def integer(text: str) -> int | None:
         return None
     value = int(sign + digits, base)
     return value if abs(value) <= _LARGEST else None
+
+
+def unescaped(body: str) -> str:
+    """What a string says: `\\n` and the like, `\\x41`, `\\u{41}`, `\\o101` and `\\65`.  Any other character after a
+    backslash is itself (`kernels/program_values.h` reads strings alike).  Raises ValueError for a number that no
+    character has."""
+
+    def said(m: re.Match[str]) -> str:
+        if m[6]:
+            return _ESCAPES.get(m[6], m[6])
+        try:
+            made = chr(int(m[2], 16) if m[2] else int(m[4], 8) if m[4] else int(m[5]))
+            made.encode()  # half of a pair of UTF-16 is none
+        except (ValueError, OverflowError):
+            raise ValueError(BAD_ESCAPE) from None
+        return made
+
+    return _ESCAPE.sub(said, body)

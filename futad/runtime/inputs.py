@@ -53,9 +53,9 @@ def fit_values(signature: Signature, values: Sequence[Value], end: InputError) -
     return signature.bind(flat)
 
 
-def read_arguments(signature: Signature, data: bytes, name: str) -> list[Any]:
-    """The core arguments from the bytes of an input called `name`."""
-    reader = Reader(data, name)
+def read_arguments(signature: Signature, data: bytes, name: str, *, wraps: bool = False) -> list[Any]:
+    """The core arguments from the bytes of an input called `name`; `wraps`: see `Reader`."""
+    reader = Reader(data, name, wraps=wraps)
     values = reader.all()
     try:
         return fit_values(signature, values, reader.error("the input ends here"))

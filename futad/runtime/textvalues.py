@@ -1,8 +1,9 @@
 """Futhark's value formats, text and binary.
 
 Text: scalars with an optional type suffix (`1`, `-2i64`, `0x1f`, `1.5f32`, `f64.nan`, `true`), nested arrays
-`[[1, 2], [3, 4]]`, `empty([0][2]f64)`, strings `"abc"` (arrays of u8), `-- comments`.  A literal without a
-suffix takes the type that is wanted if it is exact there, else i32 or f64.
+`[[1, 2], [3, 4]]`, `empty([0][2]f64)`, strings `"abc"` (arrays of u8, with the escapes of the language),
+`-- comments`.  A literal without a suffix takes the type that is wanted if it is exact there, else i32 or f64.
+Integers have to fit their type, but those of test blocks wrap around, as Futhark's reader has it.
 
 Binary: `b`, version 2, rank, a four-character type name, one little-endian u64 a dimension, the data.  A bool is a
 byte: false is 0, true is written as 1 and read from any other.
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from futad.core.literals import integer
+from futad.core.literals import integer, unescaped
 from futad.core.showvalue import prim_of
 from futad.core.types import F64, I32, MOST_SIZE, PRIMS, Prim, with_true_as_one
 from futad.errors import InputError, Span
@@ -59,6 +60,7 @@ class Value:
     data: Any
     shape: tuple[int, ...]
     place: Span
+    wraps: bool = False  # integers beyond the type that is wanted
 
     def plain(self) -> Any:
         """The data as a user would pass it: without a suffix, a Python number or nested list."""
@@ -89,21 +91,34 @@ class Value:
                 raise InputError(f"an integer here is not exact in {want}", self.place)
             return out
         try:
-            if isinstance(self.data, np.ndarray):  # whose elements would wrap around
-                np.array([int(self.data.min()), int(self.data.max())], want.dtype)
-            return np.array(self.data, want.dtype)
+            return integers(self.data, want, self.wraps)
         except OverflowError:
             raise InputError(f"an integer here does not fit {want}", self.place) from None
+
+
+def integers(data: Any, prim: Prim, wraps: bool) -> np.ndarray[Any, Any]:
+    """Python's integers, or an array of NumPy's, as an array of an integer type.  Raises OverflowError if one does not
+    fit, unless they wrap around."""
+    given = data if isinstance(data, np.ndarray) else np.array(data, object)
+    info = np.iinfo(prim.dtype)
+    if not given.size or info.min <= int(given.min()) and int(given.max()) <= info.max:
+        return given.astype(prim.dtype)
+    if not wraps:
+        raise OverflowError
+    unsigned = np.array(given.astype(object) & ((1 << prim.bits) - 1), f"u{prim.bytes}")
+    return unsigned.view(prim.dtype)
 
 
 MOST_RANK = 32  # of a value; where it is nested more deeply, brackets are missing
 
 
 class Reader:
-    """Reads values one after another from the bytes of an input called `name` (a file, or `<stdin>`)."""
+    """Reads values one after another from the bytes of an input called `name` (a file, or `<stdin>`).  `wraps`:
+    integers beyond their type wrap around."""
 
-    def __init__(self, data: bytes, name: str, *, line: int = 1, col: int = 1) -> None:
+    def __init__(self, data: bytes, name: str, *, line: int = 1, col: int = 1, wraps: bool = False) -> None:
         self.data = data
+        self.wraps = wraps
         self.name = name
         self.pos = 0
         self.first = (line, col)
@@ -185,10 +200,11 @@ class Reader:
         if prim is not None:
             try:
                 with np.errstate(over="ignore"):  # a number too large for the type is infinite there
-                    data = np.array(data, prim.dtype) if shape else prim.dtype.type(data)
+                    made = integers(data, prim, self.wraps) if prim.is_integral else np.array(data, prim.dtype)
             except OverflowError:
                 raise self.error(f"a number does not fit {prim}", start) from None
-        return Value(prim, kind, data, shape, place)
+            data = made if shape else made[()]
+        return Value(prim, kind, data, shape, place, self.wraps)
 
     # -- text
 
@@ -242,12 +258,12 @@ class Reader:
                 return None
             try:
                 with np.errstate(over="ignore"):
-                    array = np.array(data, prim.dtype)
+                    array = integers(array, prim, False) if prim.is_integral else np.array(data, prim.dtype)
             except OverflowError:
                 return None
         place = self.place()
         self.pos = end
-        return Value(prim, kind, array, array.shape, place)
+        return Value(prim, kind, array, array.shape, place, self.wraps)
 
     def _token(self) -> re.Match[str]:
         self.skip()
@@ -297,8 +313,10 @@ class Reader:
     def _string(self, m: re.Match[str], tag: list[tuple[str, Prim | None]]) -> tuple[Any, tuple[int, ...]]:
         self._note(tag, "int", PRIMS["u8"], m.start())
         raw = self.data[m.start() + 1 : m.end() - 1]
-        escapes = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0"}
-        out = re.sub(rb"\\(.)", lambda e: escapes.get(e.group(1), e.group(1)), raw, flags=re.DOTALL)
+        try:
+            out = unescaped(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        except ValueError as e:
+            raise self.error(str(e), m.start()) from None
         return list(out), (len(out),)
 
     def _note(self, tag: list[tuple[str, Prim | None]], kind: str, prim: Prim | None, pos: int) -> None:
@@ -346,12 +364,10 @@ class Reader:
             if number is None:
                 raise self.error(f"a number of {len(digits)} digits does not fit any type", start)
             if prim is not None:
-                if not -(1 << (prim.bits - 1)) <= number < 1 << prim.bits:
-                    raise self.error(f"{number} does not fit {prim}", start)
-                # What fits in the bits of the type wraps around: 255i8 is -1i8, and -1u8 is 255u8.
-                number &= (1 << prim.bits) - 1
-                if prim.kind == "int" and number >> (prim.bits - 1):
-                    number -= 1 << prim.bits
+                try:
+                    number = int(integers(number, prim, self.wraps))
+                except OverflowError:
+                    raise self.error(f"{number} does not fit {prim}", start) from None
             return number
         raise self._not_a_value(start)
 

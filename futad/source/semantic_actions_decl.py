@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from futad.core.literals import unescaped
 from futad.errors import ParseError, Span
 from futad.source import ast as A
 from futad.source import modast as M
@@ -25,45 +26,13 @@ def distinct(names: list[str], what: str, sp: Span) -> None:
 Action = Callable[..., Any]
 
 _NAMES = ("ID", "QNAME")  # kinds of tokens
-_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
 
 
 def _unescape(body: str, sp: Span) -> str:
-    out = []
-    i = 0
-    while i < len(body):
-        c = body[i]
-        i += 1
-        if c != "\\":
-            out.append(c)
-            continue
-        c = body[i]
-        digits = ""
-        base = 10
-        if c in "xuo" and i + 1 < len(body):
-            base = 8 if c == "o" else 16
-            i += 1
-            braced = body[i] == "{"
-            i += braced
-            while i < len(body) and body[i] in "0123456789abcdefABCDEF"[: base + (6 if base == 16 else 0)]:
-                digits += body[i]
-                i += 1
-            i += braced
-        else:
-            while i < len(body) and body[i].isdigit():
-                digits += body[i]
-                i += 1
-        if digits:
-            try:
-                made = chr(int(digits, base))
-                made.encode()  # half of a pair of UTF-16 is none
-                out.append(made)
-            except (ValueError, OverflowError):
-                raise ParseError("an escape names no Unicode character", sp, code="E0102") from None
-        else:
-            out.append(_ESCAPES.get(c, c))
-            i += 1
-    return "".join(out)
+    try:
+        return unescaped(body)
+    except ValueError as e:
+        raise ParseError(str(e), sp, code="E0102") from None
 
 
 def unquote(tok: Token, sp: Span) -> str:

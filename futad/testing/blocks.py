@@ -121,7 +121,7 @@ class _Block:
     """A parser of one block over a `Reader`, which reads the values in it and knows the places."""
 
     def __init__(self, text: str, spec: TestFile, line: int) -> None:
-        self.reader = Reader(text.encode(), str(spec.path), line=line)
+        self.reader = Reader(text.encode(), str(spec.path), line=line, wraps=True)
         self.spec = spec
 
     def parse(self) -> None:
@@ -131,8 +131,9 @@ class _Block:
             self.spec.error = self.regex()
             self.finish()
             return
-        if self.word("property:"):
-            self.spec.properties += self.names_on_line()
+        if self.ahead("property:"):
+            while self.word("property:"):
+                self.spec.properties += self.names_on_line()
             self.finish()
             return
         entries = self.names_on_line() if self.word("entry:") else ["main"]

@@ -29,7 +29,7 @@ def make_input(program: Program, function: Function, case: Case) -> list[Any]:
     signature = function.signature
     if data.kind == "file":
         assert data.path is not None
-        return read_arguments(signature, _read(data), str(data.path))
+        return read_arguments(signature, _read(data), str(data.path), wraps=True)
     if data.kind in ("script", "script-file"):
         from futad.testing.script import run_script
 
@@ -73,7 +73,7 @@ def expected_values(
             return function.signature.visible(reference.run(function.symbol, flat))
     assert case.output is not None
     if case.output.kind == "file":
-        values = Reader(_read(case.output), str(case.output.path)).all()
+        values = Reader(_read(case.output), str(case.output.path), wraps=True).all()
     else:
         values = case.output.values
     return expected_arrays(results, values)

@@ -44,7 +44,7 @@ def run_script(program: Program, function: Function, text: str, place: Span, pat
 class _Script:
     def __init__(self, program: Program, text: str, place: Span, folder: Path) -> None:
         self.program = program
-        self.reader = Reader(text.encode(), place.file, line=place.line, col=place.col + 1)
+        self.reader = Reader(text.encode(), place.file, line=place.line, col=place.col + 1, wraps=True)
         self.place = place
         self.folder = folder
         self.names: dict[str, Any] = {}
@@ -221,5 +221,5 @@ class _Script:
         data = read_data_file(path)
         if name == "$loadbytes":
             return np.frombuffer(data, np.uint8)
-        values = [v.plain() for v in Reader(data, str(path)).all()]
+        values = [v.plain() for v in Reader(data, str(path), wraps=True).all()]
         return values[0] if len(values) == 1 else tuple(values)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import futad
 from futad.core import ir
 from futad.core.showvalue import write_text
 from futad.core.types import F32, F64, I8, I32, I64, PRIMS, U8, ArrayType, Prim, Var, i64
@@ -436,10 +437,38 @@ def test_malformed_values(text, place, message):
     assert str(e.value).startswith(f"in:{place}: error: ") and message in str(e.value)
 
 
-def test_a_number_with_a_suffix_wraps_around_if_it_fits_in_as_many_bits():
-    assert read("[255i8, 128i8, -128i8]")[0].data.tolist() == [-1, -128, -128]
-    assert read("-1u16")[0].data == 65535 and read("0xffffi16")[0].data == -1
-    assert read("9223372036854775808i64")[0].data == -(2**63)
+@pytest.mark.parametrize("name", ["i8", "u8", "i64", "u64"])
+@pytest.mark.parametrize("form", ["{}{}", "[1, {}{}]", "[[{}, 2{}]]"])
+def test_integers_beyond_their_type_are_refused_and_wrap_in_test_blocks(name, form):
+    prim, at = PRIMS[name], -1 if "1, " in form else 0
+    low, high = (0, 2**prim.bits - 1) if name[0] == "u" else (-(2 ** (prim.bits - 1)), 2 ** (prim.bits - 1) - 1)
+    for suffix in ("", name):
+        for number in (low - 1, high + 1, high + 100, -(3**50), 7**40):
+            text = form.format(number, suffix)
+            with pytest.raises(InputError, match=rf"does not fit {name}"):
+                read(text)[0].at_type(prim)
+            (value,) = Reader(text.encode(), "in", wraps=True).all()
+            got = value.at_type(prim)
+            assert got.dtype == prim.dtype and (int(got.flat[at]) - number) % 2**prim.bits == 0
+        for number in (low, high):
+            assert int(read(form.format(number, suffix))[0].at_type(prim).flat[at]) == number
+
+
+STRINGS = [
+    ('"a\\n\\x41"', b"a\nA"), ('"\u00e9"', b"\xc3\xa9"),
+    ('"\\u{e9}\\65\\o101\\0"', b"\xc3\xa9AA\0"), ('"\\x{1F600}\\u20ac"', "\U0001f600\u20ac".encode()),
+    ('"\\"\\\\\\q\\xg\\o8\\u{41"', b'"\\qxgo8u{41'), ('"\\a\\b\\f\\v\\r\\t"', b"\a\b\f\v\r\t"),
+]  # fmt: skip
+
+
+def test_strings_are_the_same_in_values_and_in_programs():
+    program = futad.compile("\n".join(f"entry s{k} = {text}" for k, (text, _) in enumerate(STRINGS)), backend="interp")
+    for k, (text, want) in enumerate(STRINGS):
+        (value,) = read(text)
+        assert value.at_type(U8).tobytes() == want == program[f"s{k}"]().tobytes()
+    for bad in ('"\\xd800"', '"\\x110000"', '"\\u{ffffffffffffffffffff}"'):
+        with pytest.raises(InputError, match="an escape names no Unicode character"):
+            read(bad)
 
 
 def test_literals_convert_only_exactly():
