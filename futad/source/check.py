@@ -63,6 +63,9 @@ _PENDING = (
     "literals",
     "later",
     "made_sizes",
+    "any_size",
+    "absorbing",
+    "absorbed",
 )
 _Undo = list[tuple[dict[str, Any], str, Any]]
 
@@ -90,7 +93,7 @@ class Checker(Unifier):
         # The sizes of `[]` by their places, while a type is elaborated that will be once more in another scope.
         self.recorded: dict[Span, list[Size]] | None = None
         self.replayed: dict[Span, list[Size]] | None = None
-        self.coerced: list[tuple[SizeMeta, Size]] = []  # sizes that a coercion leaves open, and what it coerces
+        self.coerced: list[tuple[SizeMeta, Size]] = []  # sizes left open by what changes sizes, and those before
         self.recast: list[tuple[SizeMeta, Size]] = []  # sizes not known where they are coerced, and to what
         self.defining: list[str] = []
         self.open_functions: dict[Binding, Open] = {}  # being checked, or only declared yet

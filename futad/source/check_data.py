@@ -204,7 +204,7 @@ def _record_update(ck: Checker, e: A.ERecordUpdate) -> A.Expr:
         t = project(ck, t, f, e.span)
     e.value = ck.exp(e.value)
     try:
-        same_shape(ck, type_of(e.value), t, anew=True)
+        same_shape(ck, type_of(e.value), t, None)
     except Mismatch as err:
         ck.mismatch(type_of(e.value), t, e.value.span, f"the new value of field '{'.'.join(e.path)}'", err, e.value)
     e.type = replaced(type_of(e.record), e.path, strip(type_of(e.value)))
@@ -235,18 +235,20 @@ def _ascript(ck: Checker, e: A.EAscript) -> A.Expr:
 
 @infers(A.ECoerce)
 def _coerce(ck: Checker, e: A.ECoerce) -> A.Expr:
+    before = len(ck.size_metas)
     t = texp(ck, e.texp, ck.open_size)
+    left_open = ck.size_metas[before:]
     e.expr = ck.exp(e.expr)
     try:
-        same_shape(ck, type_of(e.expr), t)
+        same_shape(ck, type_of(e.expr), t, left_open)
     except Mismatch as err:
         ck.mismatch(type_of(e.expr), t, e.expr.span, "':>' changes sizes only", err)
     e.type = strip(t)
     return e
 
 
-def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False, inside: bool = False) -> None:
-    """Unify all but sizes; sizes only where one is unknown, of `b` only unless it is replaced (`anew`).
+def same_shape(ck: Checker, a: SType, b: SType, left_open: list[SizeMeta] | None, inside: bool = False) -> None:
+    """Unify all but sizes, and those that `b` leaves open: none if a value of type `b` is replaced (None).
 
     Sizes of `a` that are not known yet are left to the rest of the definition, which may say that they are others.
 
@@ -254,30 +256,31 @@ def same_shape(ck: Checker, a: SType, b: SType, anew: bool = False, inside: bool
     """
     a, b = resolve(a), resolve(b)
     if type(a) is TArray and type(b) is TArray:
-        same_shape(ck, a.elem, b.elem, anew, inside)
+        same_shape(ck, a.elem, b.elem, left_open, inside)
         have, wanted = resolve_size(a.size), resolve_size(b.size)
-        if inside and type(wanted) is SizeMeta and not anew:
-            ck.coerced.append((wanted, have))
-        elif type(wanted) is SizeMeta and not anew:
-            ck.unify_size(have, wanted)
-        elif type(have) is SizeMeta and have not in ck.soft_sizes:
-            if anew:
+        if type(wanted) is SizeMeta and wanted in (left_open or ()):
+            if inside:
+                ck.coerced.append((wanted, have))
+            else:
                 ck.unify_size(have, wanted)
+        elif type(have) is SizeMeta and have not in ck.soft_sizes:
+            if left_open is None:
+                ck.coerced.append((have, wanted))
             else:
                 ck.recast.append((have, wanted))
     elif type(a) is TRecord and type(b) is TRecord and dict(a.fields).keys() == dict(b.fields).keys():
         other = dict(b.fields)
         for n, x in a.fields:
-            same_shape(ck, x, other[n], anew, inside)
+            same_shape(ck, x, other[n], left_open, inside)
     elif type(a) is TSum and type(b) is TSum and dict(a.constrs).keys() == dict(b.constrs).keys():
         known = dict(b.constrs)
         for n, args in a.constrs:
             if len(args) != len(known[n]):
                 ck.unify(a, b)
             for x, y in zip(args, known[n], strict=True):
-                same_shape(ck, x, y, anew, True)
-    elif type(a) is TMeta and not anew:
+                same_shape(ck, x, y, left_open, True)
+    elif type(a) is TMeta:
         ck.unify(a, ck.sized_anew(b))
-        same_shape(ck, a, b, anew, inside)
+        same_shape(ck, a, b, left_open, inside)
     else:
         ck.unify(a, b)

@@ -139,7 +139,7 @@ def inputs(t: SType) -> set[Binding]:
     def yielded(t: SType) -> None:
         t = resolve(t)
         if type(t) is TFun:
-            taken(t.param)
+            (yielded if type(resolve(t.param)) is TFun else taken)(t.param)
             yielded(t.result)
         elif type(t) is TRecord:
             for _, f in t.fields:

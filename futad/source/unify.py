@@ -15,7 +15,17 @@ from futad.source import ast as A
 from futad.source import numeric
 from futad.source.pretty import KIND_WORDS, show_binding, show_size, show_type
 from futad.source.sizes import add, free_names, from_poly, metas_of, poly, size_of_expr
-from futad.source.traversals import forgotten, inputs, mapped, parts, size_names, strip, substitute, substitute_size
+from futad.source.traversals import (
+    forgotten,
+    inputs,
+    mapped,
+    parts,
+    size_names,
+    sizes_in,
+    strip,
+    substitute,
+    substitute_size,
+)
 from futad.source.types import (
     Binding,
     Scheme,
@@ -94,6 +104,11 @@ class Unifier:
         self.kinds: dict[Binding, str] = numeric.KINDS  # what the type parameters are limited to
         self.loose = False  # whether there are loose skolems
         self.bound_by_arrows: set[Binding] = set()  # unknowns that stand for what calls of a function make
+        # Sizes that functions which take any ask for; of these, those in instances of lifted type parameters; and
+        # what such instances have where calls of a function make sizes.
+        self.any_size: set[SizeMeta] = set()
+        self.absorbing: set[SizeMeta] = set()
+        self.absorbed: set[Binding] = set()
         # Unsolved sizes that coercions and branches leave alone: those of `[]` in parameters, and those of the
         # parameters of the loops we are in, with their initial sizes.
         self.soft_sizes: dict[Size, Size] = {}
@@ -216,7 +231,8 @@ class Unifier:
             for ex in a.exists:
                 mapping_a[ex] = SizeVar(self._local(ex))
             for ex in b.exists:
-                mapping_b[ex] = self.size_meta()
+                mapping_b[ex] = m = self.size_meta()
+                self.any_size.add(m)
             self.unify(substitute(ra, {}, mapping_a), substitute(rb, {}, mapping_b))
         finally:
             self.level -= 1
@@ -283,13 +299,19 @@ class Unifier:
         (see `reopened`).
         """
 
+        self.absorbing.update(s for s in sizes_in(t) if type(s) is SizeMeta and s in self.any_size)
+
         def make() -> Binding:
-            b = self.skolem("n", m.span or _NOWHERE, "the size of a function's result")
-            b.level, b.loose = m.level, True
-            self.loose = True
-            return b
+            return self.loose_skolem(m.span, m.level)
 
         return forgotten(t, lambda b: b in self.bound_by_arrows and b.level > m.level, make, {})
+
+    def loose_skolem(self, span: Span | None, level: int) -> Binding:
+        b = self.skolem("n", span or _NOWHERE, "the size of a function's result")
+        b.level, b.loose = level, True
+        self.loose = True
+        self.absorbed.add(b)
+        return b
 
     def _same_args(self, n: str, a: tuple[SType, ...], b: tuple[SType, ...]) -> None:
         if len(a) != len(b):
@@ -375,6 +397,8 @@ class Unifier:
                 raise Mismatch(f"type parameter '{t.binding.name} is not known outside the function that binds it")
         else:
             if type(t) is TArray:
+                if not m.lifted and not self.absorbed.isdisjoint(size_names(t.size)):
+                    raise self.sizes_differ(SizeMeta(None, m.span, m.level), t.size)
                 self.lower_size(t.size, m.level)
             for f in (t.param, t.result) if type(t) is TFun else parts(t):
                 self.occurs(m, f)
@@ -407,7 +431,7 @@ class Unifier:
 
     def unify_size(self, a: Size, b: Size) -> None:
         a, b = resolve_size(a), resolve_size(b)
-        if a is b:
+        if a is b or type(b) is SizeVar and b.binding in self.absorbed:  # any size goes where each value has its own
             return
         if type(a) is SizeMeta and type(b) is SizeMeta and a in self.soft_sizes and b not in self.soft_sizes:
             a, b = b, a
@@ -436,7 +460,16 @@ class Unifier:
         if type(s) is SizeMeta:
             s.level = min(s.level, m.level)
             m.ref = s
+            if not {m, s} <= self.any_size:
+                self.any_size.discard(s)
+                self.absorbing.discard(s)
             return
+        names = size_names(s)
+        if m in self.absorbing and any(b in self.bound_by_arrows and b.level > m.level for b in names):
+            m.ref = SizeVar(self.loose_skolem(m.span, m.level))
+            return
+        if m not in self.any_size and not self.absorbed.isdisjoint(names):
+            raise self.sizes_differ(m, s)
         metas: dict[SizeMeta, None] = {}
         metas_of(s, metas)
         if m in metas:

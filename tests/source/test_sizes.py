@@ -90,3 +90,58 @@ def test_joined(backend: str) -> None:
             assert e.value.span is not None and e.value.span.line == line_of(entry, JOINED), entry
     np.testing.assert_array_equal(program["given"]([1, 2], [7]), [2, 4, 1, 7])
     assert "elements has more" not in str(futad.compile(JOINED.splitlines()[-1], backend="interp")["given"].unit.core)
+
+
+HEAD = """
+def app '~a (f: (() -> a) -> a) (x: () -> a) : a = f x
+def one '~a (f: (i64 -> a) -> a) (x: i64 -> a) : a = f x
+def two '~a (f: (i64 -> a) -> a) (x: i64 -> a) : (a, a) = (x 1, f x)
+def late '~a (x: i64 -> a) (f: (i64 -> a) -> a) : a = f x
+def either '~a (p: bool) (f: () -> a) (g: () -> a) : a = if p then f () else g ()
+def often '~a (n: i64) (f: (() -> a) -> a) (x: () -> a) : a = loop x = x () for _i < n do f (\\() -> x)
+def call (g: () -> []i64) = g ()
+def replaced [n] (a: {s: [0][n]i64, t: i64}) : {s: [0][2]i64, t: i64} = a with s = []
+"""
+# Sizes are coerced, replaced and left open: an expression of `xs`, which is [1, -2, 3], and what it is.
+OPEN = [
+    ("let [k] (w: [k]i64) = xs in filter (> -9) w :> [k]i64", [1, -2, 3]),
+    ("let [k] (w: [k]i64) = xs in map2 (+) w (iota 3 :> [k]i64)", [1, -1, 5]),
+    ("(\\(u: []i64) -> let [k] (w: [k]i64) = u in map2 (+) w (iota 3 :> [k]i64)) xs", [1, -1, 5]),
+    ("(replaced {s = replicate 0 xs, t = 3}).t |> iota", [0, 1, 2]),
+    ("app (\\g -> g ()) (\\() -> xs)", [1, -2, 3]),
+    ("app (\\(g: () -> []i64) -> g ()) (\\() -> xs)", [1, -2, 3]),
+    ("app call (\\() -> filter (> 0) xs)", [1, 3]),
+    ("app (\\(g: () -> []i64) -> g () ++ g ()) (\\() -> filter (> 2) xs)", [3, 3]),
+    ("one (\\(g: i64 -> []i64) -> g 1 ++ g 2) (\\i -> xs[:i])", [1, 1, -2]),
+    ("let (a, b) = two (\\(g: i64 -> []i64) -> g 1 ++ g 2) (\\i -> xs[:i]) in a ++ b", [1, 1, 1, -2]),
+    ("late (\\i -> xs[:i]) (\\(g: i64 -> []i64) -> g 1 ++ g 2)", [1, 1, -2]),
+    ("either (xs[0] > 0) (\\() -> filter (> 0) xs) (\\() -> xs)", [1, 3]),
+    ("often 2 (\\(g: () -> []i64) -> g () ++ g ()) (\\() -> xs[:1])", [1, 1, 1, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", ["interp", pytest.param("c", marks=pytest.mark.slow)])
+def test_sizes_that_are_left_open(backend: str) -> None:
+    text = HEAD + "\n".join(f"entry e{k} (xs: []i64) : []i64 = {e}" for k, (e, _) in enumerate(OPEN))
+    program = futad.compile(text, backend=backend)
+    for k, (e, want) in enumerate(OPEN):
+        assert program[f"e{k}"](np.array([1, -2, 3])).tolist() == want, e
+    for k in (0, 1, 2):
+        with pytest.raises(AssertionFailed, match="cannot match shape"):
+            program[f"e{k}"](np.array([1, -10, 3, 4]))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "late (\\i -> xs[:i]) (\\g -> map2 (+) (g 1) (g 2))",
+        "late (\\i -> xs[:i]) (\\(g: i64 -> [2]i64) -> map2 (+) (g 1) (g 2))",
+        "one (\\(g: i64 -> []i64) -> map2 (+) (g 1) (g 2)) (\\i -> xs[:i])",
+        "one (\\g -> map2 (+) (g 1) (g 2)) (\\i -> xs[:i])",
+        "let (a, b) = two (\\(g: i64 -> []i64) -> g 1 ++ g 2) (\\i -> xs[:i]) in map2 (+) a b",
+        "map2 (+) xs (app call (\\() -> xs))",
+    ],
+)
+def test_values_of_a_lifted_type_are_not_of_one_size(expression: str) -> None:
+    with pytest.raises(futad.errors.TypeCheckError, match="size"):
+        futad.compile(f"{HEAD}entry main (xs: []i64) : []i64 = {expression}", backend="interp")

@@ -13,7 +13,7 @@ from futad.source import ast
 from futad.source.lower.core import Lowerer, TypeAt, handles, lam_of
 from futad.source.lower.patterns import bind, matches, pattern_value, pattern_vars
 from futad.source.lower.scope import Scope
-from futad.source.lower.sizes import bind_sizes, hoist_size, placed_sizes, recast, size_atom
+from futad.source.lower.sizes import Placed, bind_sizes, hoist_size, placed_sizes, recast, size_atom
 from futad.source.lower.values import (
     Arr,
     Frame,
@@ -165,10 +165,12 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
     init = lw.expr(e.init, fr) if e.init is not None else pattern_value(e.pat, fr)
     assert e.pat.type is not None
     frame = Frame(fr)
-    varying = {*e.size_bindings, *e.loop_sizes}
+    own: list[Binding] = []
+    places = placed_sizes(e.pat.type, init, fr, own=own)
+    varying = {*e.size_bindings, *e.loop_sizes, *own}
     first_at: dict[Binding, int] = {}
     want: list[Atom] = []
-    for i, (place, d) in enumerate(zip(placed_sizes(e.pat.type, init, fr), dims_of(init), strict=True)):
+    for i, (place, d) in enumerate(zip(places, dims_of(init), strict=True)):
         want.append(d)
         if place is None:
             continue
@@ -179,7 +181,7 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
             atom = size_atom(lw, s, where)
             want[i] = d if atom is None else atom
     init = recast(lw, init, want)
-    params, size_params, value = loop_params(lw, e, fr, init, first_at)
+    params, size_params, value = loop_params(e, places, init, first_at)
     for b, v in size_params.items():
         frame.vals[b] = Leaf(v)
     inits: list[Atom] = [want[i] for i in first_at.values()] + leaves(init)
@@ -217,7 +219,7 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
             bind(lw, form.pat, row, frame)
         out = lw.expr(e.body, frame)
         new_sizes = [dims_of(out)[i] for i in first_at.values()]
-        loose = _varying_places(e, value, fr, first_at)
+        loose = _varying_places(places, first_at)
         pairs = enumerate(zip(dims_of(out), dims_of(value), strict=True))
         kept = [d if i in loose else w for i, (d, w) in pairs]
         out = recast(lw, out, kept)
@@ -237,23 +239,21 @@ def loop(lw: Lowerer, e: ast.ELoop, fr: Frame, attrs: tuple[Any, ...]) -> Value:
     return loop_results(lw, e, fr, exp, value, params, size_params, (*attrs, *loop_attrs(e), (PLACE, e.span)))
 
 
-def _varying_places(e: ast.ELoop, v: Value, fr: Frame, first_at: dict[Binding, int]) -> set[int]:
-    assert e.pat.type is not None
+def _varying_places(places: list[Placed], first_at: dict[Binding, int]) -> set[int]:
     return {
         i
-        for i, place in enumerate(placed_sizes(e.pat.type, v, fr))
+        for i, place in enumerate(places)
         if place is not None and type(place[0]) is SizeVar and place[0].binding in first_at
     }
 
 
 def loop_params(
-    lw: Lowerer, e: ast.ELoop, fr: Frame, init: Value, first_at: dict[Binding, int]
+    e: ast.ELoop, places: list[Placed], init: Value, first_at: dict[Binding, int]
 ) -> tuple[list[Var], dict[Binding, Var], Value]:
     """Fresh loop variables: sizes, then leaves; with the value they make up."""
-    assert e.pat.type is not None
     size_params = {b: Var(b.name, I64) for b in first_at}
     dims: list[Atom] = []
-    for place, d in zip(placed_sizes(e.pat.type, init, fr), dims_of(init), strict=True):
+    for place, d in zip(places, dims_of(init), strict=True):
         size = place[0] if place is not None else None
         dims.append(size_params.get(size.binding, d) if type(size) is SizeVar else d)
     value, fresh = typed_vars(init, "x", dims)

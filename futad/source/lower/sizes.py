@@ -62,8 +62,11 @@ def head(t: SType, fr: Frame) -> tuple[SType, Frame]:
         t, fr = found
 
 
-def placed_sizes(t: SType, v: Value, fr: Frame, out: list[Placed] | None = None) -> list[Placed]:
-    """For each size in `dims_of(v)`, the size that type `t` gives there (None where the type is silent)."""
+def placed_sizes(
+    t: SType, v: Value, fr: Frame, out: list[Placed] | None = None, own: list[Binding] | None = None
+) -> list[Placed]:
+    """For each size in `dims_of(v)`, the size that type `t` gives there (None where the type is silent); those that each
+    value has for itself are new names in `own`, if that is given."""
     if out is None:
         out = []
     t, fr = head(t, fr)
@@ -71,15 +74,22 @@ def placed_sizes(t: SType, v: Value, fr: Frame, out: list[Placed] | None = None)
         for _ in v.dims:
             if type(t) is TArray:
                 s = resolve_size(t.size)
-                out.append(None if type(s) is SizeVar and s.binding.loose else (s, fr))
+                if type(s) is SizeVar and s.binding.loose:
+                    if own is None:
+                        out.append(None)
+                    else:
+                        own.append(Binding(s.binding.name, "size", None, s.binding.span))
+                        out.append((SizeVar(own[-1]), fr))
+                else:
+                    out.append((s, fr))
                 t, fr = head(t.elem, fr)
             else:
                 out.append(None)
-        placed_sizes(t, v.elem, fr, out)
+        placed_sizes(t, v.elem, fr, out, own)
     elif type(v) is Rec:
         parts = fields_of(t)
         for n, f in v.fields.items():
-            placed_sizes(parts.get(n, TRecord(())), f, fr, out)
+            placed_sizes(parts.get(n, TRecord(())), f, fr, out, own)
     return out
 
 
