@@ -104,11 +104,9 @@ class Unifier:
         self.kinds: dict[Binding, str] = numeric.KINDS  # what the type parameters are limited to
         self.loose = False  # whether there are loose skolems
         self.bound_by_arrows: set[Binding] = set()  # unknowns that stand for what calls of a function make
-        # Sizes that functions which take any ask for; of these, those in instances of lifted type parameters; and
-        # what such instances have where calls of a function make sizes.
-        self.any_size: set[SizeMeta] = set()
-        self.absorbing: set[SizeMeta] = set()
-        self.absorbed: set[Binding] = set()
+        self.any_size: set[SizeMeta] = set()  # that functions which take any size ask for
+        self.absorbing: set[SizeMeta] = set()  # of these, those in instances of lifted type parameters
+        self.absorbed: set[Binding] = set()  # sizes there that calls of functions make
         # Unsolved sizes that coercions and branches leave alone: those of `[]` in parameters, and those of the
         # parameters of the loops we are in, with their initial sizes.
         self.soft_sizes: dict[Size, Size] = {}

@@ -65,8 +65,8 @@ def head(t: SType, fr: Frame) -> tuple[SType, Frame]:
 def placed_sizes(
     t: SType, v: Value, fr: Frame, out: list[Placed] | None = None, own: list[Binding] | None = None
 ) -> list[Placed]:
-    """For each size in `dims_of(v)`, the size that type `t` gives there (None where the type is silent); those that each
-    value has for itself are new names in `own`, if that is given."""
+    """For each size in `dims_of(v)`, the size that type `t` gives there (None where the type is silent); those that
+    each value has for itself are new names in `own`, if that is given."""
     if out is None:
         out = []
     t, fr = head(t, fr)
