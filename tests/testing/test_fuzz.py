@@ -147,6 +147,28 @@ def test_small_programs_and_their_derivatives(backend: str) -> None:
     assert done.findings == [] and done.programs == len(SMALL)
 
 
+# Conditions of transformations, and kinds of which some program is wrong without them.
+NEEDED = {
+    "loop variables/first value not needed": "handover", "in place/not read later": "aliases",
+    "ranges/below the size": "borders", "ranges/greater of two": "clamps",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@needs_cc
+@pytest.mark.parametrize("condition", NEEDED)
+def test_small_programs_find_mutants(condition: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUTAD_CFLAGS", "-O0")
+    for start in range(0, 5 * CHUNK, CHUNK):
+        task = Task(1, "c", "f64", tuple((NEEDED[condition], start + i) for i in range(CHUNK)), ("value",))
+        with legality.dropping(condition):
+            found = batch.run(task).findings
+        if found:
+            break
+    assert found and {f.what for f in found} == {"mismatch"}
+    assert not batch.run(replace(task, programs=tuple((f.kind, f.seed) for f in found))).findings
+
+
 def test_inputs_are_around_vectors_and_special() -> None:
     sizes: set[int] = set()
     dtypes: set[str] = set()
