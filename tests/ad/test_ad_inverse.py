@@ -10,6 +10,7 @@ import pytest
 import futad
 from futad.ad.inverse.iteration import Backwards, backwards
 from futad.ad.inverse.kept import exposed
+from futad.api.program import Program
 from futad.core import ir
 from futad.core.check import check_program
 from futad.core.interp import Interpreter
@@ -564,3 +565,20 @@ def test_an_element_that_a_step_drops_is_kept() -> None:
     prog = futad.compile(RELAXED, backend="interp")
     x, s = np.linspace(0.5, 2.0, 100), np.linspace(-1.0, 1.0, 100)  # more than may be mended
     np.testing.assert_allclose(prog.back(x, s), prog.kept(x, s), rtol=1e-13)
+
+
+@pytest.mark.parametrize("body", [
+    "b[::-1] :> [n]f64", "copy (b[::-1] :> [n]f64)", "b[n / 2:] ++ b[:n / 2] :> [n]f64", "reverse (b[::-1] :> [n]f64)",
+    "flatten (transpose (unflatten (b :> [2 * (n / 2)]f64))) :> [n]f64", "(rotate 1 (b[::-1])) :> [n]f64",
+])  # fmt: skip
+def test_what_is_found_has_its_variables_type(body: str) -> None:
+    """Sizes that are equal only by an assertion: what is computed backwards names them as the loop's variable does."""
+    text = f"""
+        def f [n] (xs: [n]f64) = loop (b, c) = (xs, xs) for i < n / 2 do (({body}), map2 (*) b c)
+        entry main [n] (xs: [n]f64) (y: [n]f64) = vjp f xs (y, y)
+    """
+    core = compile_text(text)
+    compile_program(core, passes=("inline", "asserts", "invert", "ad"), check=True)
+    x, y = np.array([0.5, -1.25, 2.0, 1.5]), np.array([1.0, 2.0, -0.5, 3.0])
+    one, other = Program(core, backend="interp"), Program(core, engine="dual")
+    np.testing.assert_allclose(one.main(x, y), other.main(x, y), rtol=1e-12)

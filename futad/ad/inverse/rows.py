@@ -170,9 +170,9 @@ def _alias(s: Solver, stm: ir.Stm) -> None:
 def _reshape(s: Solver, stm: ir.Stm) -> None:
     e = stm.exp
     assert isinstance(e, ir.Reshape)
-    r, shape = s.known.get(stm.pat[0]), s.values(shape_of(e.array.type))
-    if r is not None and shape is not None and s.value(e.array) is None:
-        s.learn(e.array, s.b.let(ir.Reshape(r, tuple(shape)), "view"))
+    r = s.known.get(stm.pat[0])
+    if r is not None and s.values(shape_of(e.array.type)) is not None:
+        s.learn(e.array, r)
 
 
 def _rearrange(s: Solver, stm: ir.Stm) -> None:

@@ -21,6 +21,7 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 
+from futad.ad.emit import coerce
 from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.scalarops import OPS
@@ -164,9 +165,10 @@ class Solver:
         return out
 
     def learn(self, a: Atom, value: Atom) -> None:
-        """`a` is `value`."""
+        """`a` is `value`, whose type may name the sizes by other atoms."""
         if isinstance(a, Var) and a in self.inside and a not in self.known:
-            self.known[a] = value
+            shape = self.values(a.type.shape) if isinstance(a.type, ArrayType) else None
+            self.known[a] = value if shape is None else coerce(self.b, value, ArrayType(elem_of(a.type), tuple(shape)))
 
     def defined(self, a: Atom, cls: type[ir.Exp]) -> ir.Exp | None:
         """The expression of that class that makes `a` in this scope or around it."""
