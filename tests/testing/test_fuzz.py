@@ -200,6 +200,10 @@ def test_narrow_results_are_compared_by_their_width() -> None:
     assert oracle.equal([special], [np.array([1.0, np.inf, 1.0])], "f8")
     assert oracle.equal([special], [np.array([np.nan, -np.inf, 1.0])], "f8")
     assert not oracle.equal([special], [special.copy()], "f8")
+    one, other = np.array([np.nan, 0.0, 1.0]), np.array([0.0, np.inf, 1.0])
+    assert not oracle.equal_where_both_finite([one], [other], "f8", 0)
+    assert "at [0]" in oracle.equal_where_both_finite([one], [other], "f8", 1)
+    assert "at [2]" in oracle.equal_where_both_finite([special, one], [special, other + 0.5], "f8", 1)
 
 
 def test_what_a_function_returns_is_not_overwritten_beside_its_argument() -> None:
