@@ -254,6 +254,7 @@ FUTAD_INLINE double futad_digamma_f64(double x) {
   double acc = 0.0;
   if (x != x || x == -FUTAD_INF) return FUTAD_NAN;
   if (x == FUTAD_INF) return x;
+  if (x == 0) return -1 / x;
   if (x <= 0) {
     if (x == FUTAD_MATH(floor)(x)) return FUTAD_NAN;
     acc = -pi / tan(pi * (x - FUTAD_MATH(floor)(x + 0.5)));
@@ -289,8 +290,8 @@ FUTAD_INLINE double futad_inverse_erf(double y) {
 FUTAD_INLINE double futad_trigamma_f64(double x) {
   const double pi = 3.14159265358979323846;
   double acc = 0.0, sign = 1.0;
-  if (x != x || x == -FUTAD_INF || (x <= 0 && x == FUTAD_MATH(floor)(x))) return FUTAD_NAN;
-  if (x == FUTAD_INF) return 0.0;
+  if (x != x || x == -FUTAD_INF || (x < 0 && x == FUTAD_MATH(floor)(x))) return FUTAD_NAN;
+  if (x == FUTAD_INF || x == 0) return x == 0 ? FUTAD_INF : 0.0;
   if (x < 0) {
     double s = pi / sin(pi * (x - FUTAD_MATH(floor)(x + 0.5)));
     acc = s * s;
@@ -332,8 +333,9 @@ FUTAD_INLINE double futad_zeta(double y, int32_t n) {
 /* The n-th derivative of psi (6.4.9, 6.4.6, 6.4.11), 1 <= n <= 170; the derivatives of the cotangent that reflection
  * needs are a sum over all integers, and so two zeta functions more. */
 FUTAD_INLINE double futad_polygamma_f64(double x, int32_t n) {
-  if (x != x || x == -FUTAD_INF || n < 1 || n > 170 || (x <= 0 && x == FUTAD_MATH(floor)(x))) return FUTAD_NAN;
+  if (x != x || x == -FUTAD_INF || n < 1 || n > 170 || (x < 0 && x == FUTAD_MATH(floor)(x))) return FUTAD_NAN;
   double sign = n % 2 ? 1.0 : -1.0;
+  if (x == 0) return n % 2 ? FUTAD_INF : -1 / x;
   if (x > 0) return sign * futad_zeta(x, n);
   double f = x - FUTAD_MATH(floor)(x + 0.5);
   return sign * (futad_over_power(f, n) + futad_zeta(1 + f, n) + sign * futad_zeta(1 - f, n)) - futad_zeta(1 - x, n);

@@ -10,7 +10,7 @@ from futad.ad.table import rule_of
 from futad.ad.tidy.opened import opened
 from futad.core import ir
 from futad.core.builder import Builder
-from futad.core.types import Atom, Type, Var, shape_of, subst_type
+from futad.core.types import Atom, Const, Type, Var, shape_of, subst_type
 
 
 class Tangents:
@@ -81,6 +81,8 @@ def expand_jvp(b: Builder, e: ir.Jvp) -> tuple[list[Atom], list[Atom]]:
         q = Var(p.name, subst_type(p.type, copy.mapping))
         copy.mapping[p] = q
         b.add(ir.Stm((q,), ir.Alias(a) if a.type == q.type else ir.Reshape(a, shape_of(q.type))))
+        if type(d) is Const and d.value == 0:
+            continue  # no tangent, as reverse mode has no adjoint of what nothing reads
         t.set(q, coerce(b, d, q.type))
         t.active.add(q)
     t.run(copy.stms(e.lam.stms))

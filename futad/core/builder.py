@@ -253,9 +253,5 @@ class Ex:
     def sqrt(self) -> Ex:
         return self.op("sqrt")
 
-    def floor(self) -> Ex:
-        """Floored; an integer is its own floor."""
-        return self.op("floor") if self.type.is_float else self
-
 
 __all__ = ["Builder", "Ex", "I64", "array_of"]

@@ -132,6 +132,56 @@ def mul_hi(x: Any, y: Any) -> Any:
     return wrapped.astype("int64" if x.dtype.kind == "i" else "uint64").astype(x.dtype)
 
 
+def in_f32(f: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of floats which at f16 is computed in f32 and rounded once, as in C."""
+
+    def go(*xs: Any) -> Any:
+        arrays = [np.asarray(x) for x in xs]
+        if arrays[0].dtype != np.float16:
+            return f(*arrays)
+        return np.asarray(f(*[a.astype(np.float32) for a in arrays])).astype(np.float16)
+
+    return go
+
+
+def _sine(x: Any) -> Any:
+    """sin(pi x) for |x| <= 1/2."""
+    return np.sin(np.asarray(math.pi, x.dtype) * x)
+
+
+def _turn(x: Any) -> Any:
+    """|x| modulo 2, exactly."""
+    a = np.abs(x)
+    return a - 2 * np.floor(a / 2)
+
+
+def _sinpi(x: Any) -> Any:
+    b = _turn(x)
+    return np.copysign(x.dtype.type(1), x) * _sine(np.where(b <= 0.5, b, np.where(b < 1.5, 1 - b, b - 2)))
+
+
+def _cospi(x: Any) -> Any:
+    b = _turn(x)
+    return _sine(0.5 - np.where(b <= 1, b, 2 - b))
+
+
+sinpi, cospi, tanpi = in_f32(_sinpi), in_f32(_cospi), in_f32(lambda x: _sinpi(x) / _cospi(x))
+
+
+@in_f32
+def sech_squared(x: Any) -> Any:
+    u = np.exp(-np.abs(x))
+    v = 2 * u / (1 + u * u)
+    return v * v
+
+
+@in_f32
+def cosine(x: Any, y: Any) -> Any:
+    """x / hypot(x, y); 0 where both are 0, the sign of an infinite x."""
+    one, h = x.dtype.type(1), np.hypot(x, y)
+    return np.where(np.isinf(x), np.copysign(one, x), x / np.where(h == 0, one, h))
+
+
 def elementwise(f: Callable[..., float]) -> Callable[..., Any]:
     """A Python function of floats over NumPy values (for functions NumPy lacks)."""
 
@@ -181,6 +231,8 @@ def digamma(x: float) -> float:
         return math.nan
     if x == math.inf:
         return x
+    if x == 0:
+        return math.copysign(math.inf, -x)
     if x <= 0 and x == math.floor(x):
         return math.nan
     if x < 0:
@@ -215,10 +267,10 @@ def erf_inv(y: float) -> float:
 
 def trigamma(x: float) -> float:
     """psi'(x), in the manner of `digamma` (A&S 6.4.7, 6.4.6, 6.4.12)."""
-    if math.isnan(x) or x == -math.inf or (x <= 0 and x == math.floor(x)):
+    if math.isnan(x) or x == -math.inf or (x < 0 and x == math.floor(x)):
         return math.nan
-    if x == math.inf:
-        return 0.0
+    if x in (0, math.inf):
+        return 0.0 if x else math.inf
     if x < 0:
         s = math.pi / math.sin(math.pi * (x - math.floor(x + 0.5)))
         return s * s - trigamma(1 - x)
@@ -236,14 +288,17 @@ MAX_POLYGAMMA = 170  # from 171 on the factorial is more than a double
 
 
 def polygamma(x: float, n: float) -> float:
-    """The n-th derivative of psi (A&S 6.4.9, 6.4.6, 6.4.11), 1 <= n <= 170; NaN for other n and at the poles.
+    """The n-th derivative of psi (A&S 6.4.9, 6.4.6, 6.4.11), 1 <= n <= 170; NaN for other n and at the poles, but for
+    0, which has a sign.
 
     (-1)^(n+1) n! zeta(n+1, x).  Left of 0 by reflection: the n-th derivative of the cotangent is a sum over all
     integers, and so two such functions more.
     """
-    if math.isnan(x) or x == -math.inf or not 1 <= n <= MAX_POLYGAMMA or (x <= 0 and x == math.floor(x)):
+    if math.isnan(x) or x == -math.inf or not 1 <= n <= MAX_POLYGAMMA or (x < 0 and x == math.floor(x)):
         return math.nan
     n = int(n)
+    if x == 0:
+        return math.inf if n % 2 else math.copysign(math.inf, -x)
     sign = 1.0 if n % 2 else -1.0
     if x > 0:
         return sign * zeta(x, n)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from futad.core import scalarmath as sm
-from futad.core.types import PRIMS, Atom, Const, Prim, prim
+from futad.core.types import F16, PRIMS, Atom, Const, Prim, prim
 
 INTS = tuple(p for p in PRIMS.values() if p.is_integral)
 FLOATS = tuple(p for p in PRIMS.values() if p.is_float)
@@ -138,6 +138,15 @@ class ScalarOp:
             return var
         return PRIMS[r]
 
+    def partial(self, i: int, args: Sequence[Any], result: Any) -> Any:
+        """The partial derivative by argument `i`; at f16 that of a function is computed in f32, as its value is."""
+        assert self.partials is not None
+        if result.type is not F16 or self.cost == 1:
+            return self.partials[i](*args, result)
+        wide = [x.op("to_f32") if x.type is F16 else x for x in (*args, result)]
+        p = self.partials[i](*wide)
+        return p if isinstance(p, int | float) else p.op("to_f16")
+
     def c_template(self, t: Prim) -> str:
         """The C expression template for argument type `t`."""
         if isinstance(self.c, str):
@@ -186,15 +195,30 @@ def _reciprocal(y: Any) -> Any:
     return 1 / y if y.type.is_float else y.lift(1).op("quot", y)
 
 
+def _whole_quotient(x: Any, y: Any, r: Any) -> Any:
+    """The quotient that leaves the remainder r; that of floats alone may be rounded up to the next whole number."""
+    return ((x - r) / y).op("round") if x.type.is_float else x / y
+
+
 def _unless(cond: Any, x: Any, f: Any) -> Any:
     """f(x), but 0 where `cond`; f sees 1 there, so that its own derivative is no 0 * inf."""
     return cond.select(x.lift(0), f(cond.select(x.lift(1), x)))
 
 
-def _over_square(a: Any, x: Any, y: Any) -> Any:
-    """a / (x^2 + y^2), where a is x or y; the squares alone may leave the range of the type."""
-    r = x.op("hypot", y)
-    return a / r / r
+def _over_square(a: Any, b: Any) -> Any:
+    """a / (a^2 + b^2); the squares alone may leave the range of the type."""
+    return a.op("cosine", b) / a.op("hypot", b)
+
+
+def _bent(c: Any, s: Any, x: Any, y: Any) -> Any:
+    """c s / hypot(x, y), and 0 at (0, 0)."""
+    h = x.op("hypot", y)
+    return _unless(h.eq(0), h, lambda z: c * s / z)
+
+
+def _inverse_root(x: Any) -> Any:
+    """1 / sqrt(1 - x^2)"""
+    return x.op("one_minus_square").op("rsqrt")
 
 
 def _if_bool(x: Any) -> Any:
@@ -220,7 +244,7 @@ _op("rounded_mul", "a a -> a", FLOATS, np.multiply, "futad_rounded_mul_{T}({0}, 
 _op("div", "a a -> a", NUMS, sm.int_div, {"float": "({0} / {1})", "*": "futad_div_{T}({0}, {1})"},
     lambda x, y, r: _reciprocal(y), lambda x, y, r: -(r / y), infix="/", can_fail=True, cost=4, source="/")
 _op("mod", "a a -> a", NUMS, sm.mod, "futad_mod_{T}({0}, {1})",
-    lambda x, y, r: 1, lambda x, y, r: -(x / y).floor(), infix="%", can_fail=True, cost=4,
+    lambda x, y, r: 1, lambda x, y, r: -_whole_quotient(x, y, r), infix="%", can_fail=True, cost=4,
     source="% mod@float", library="fmod",
     define="{t} r = fmod{s}(x, y); if (r == 0) return FUTAD_MATH(copysign{s})(({t})0, y); "
            "return (r < 0) != (y < 0) ? r + y : r;")
@@ -301,8 +325,11 @@ def _fun(name: str, ev: Callable[..., Any], *partials: Partial, arity: int = 1, 
 _PI = math.pi
 
 
-# The product with pi is rounded to f16 first, as NumPy rounds it.
-_HALF_PI = "(futad_f16){}f((float)(futad_f16)(x * FUTAD_PI(futad_f16)))"
+# Multiples of pi: of b, which is |x| modulo 2 without rounding, folded to where the sine is between -1 and 1.
+_TURN = "const {t} a = FUTAD_MATH(fabs{s})(x), b = a - 2 * FUTAD_MATH(floor{s})(a / 2);"
+_SINPI = ("FUTAD_MATH(copysign{s})(({t})1, x) * "
+          "sin{s}(FUTAD_PI({t}) * (b <= ({t})0.5 ? b : b < ({t})1.5 ? 1 - b : b - 2))")
+_COSPI = "sin{s}(FUTAD_PI({t}) * (({t})0.5 - (b <= 1 ? b : 2 - b)))"
 
 
 def _pi(x: Any) -> Any:
@@ -311,48 +338,61 @@ def _pi(x: Any) -> Any:
 
 
 _fun("sqrt", np.sqrt, lambda x, r: 0.5 / r, cost=5, define="FUTAD_MATH(sqrt{s})(x)")
-_fun("rsqrt", lambda x: 1 / np.sqrt(x), lambda x, r: -0.5 * r / x, cost=6, define="1 / FUTAD_MATH(sqrt{s})(x)")
-_fun("cbrt", np.cbrt, lambda x, r: 1 / (3 * r * r), library="cbrt", vector="2.35")
+_fun("rsqrt", sm.in_f32(lambda x: 1 / np.sqrt(x)), lambda x, r: -0.5 * r / x, cost=6, define="1 / FUTAD_MATH(sqrt{s})(x)")
+_fun("cbrt", np.cbrt, lambda x, r: (1 / r) * (1 / r) * (1 / 3), library="cbrt", vector="2.35")
 _fun("exp", np.exp, lambda x, r: r, library="exp", vector="2.22")
 _fun("exp2", np.exp2, lambda x, r: r * math.log(2), library="exp2", vector="2.35")
-_fun("exp10", lambda x: np.power(np.asarray(10, np.asarray(x).dtype), x), lambda x, r: r * math.log(10),
+_fun("exp10", sm.in_f32(lambda x: np.power(np.asarray(10, x.dtype), x)), lambda x, r: r * math.log(10),
      define="pow{s}(({t})10, x)", vector="2.22")
-_fun("expm1", np.expm1, lambda x, r: r + 1, library="expm1", vector="2.35")
+_fun("expm1", np.expm1, lambda x, r: x.exp(), library="expm1", vector="2.35")
 _fun("log", np.log, lambda x, r: 1 / x, library="log", vector="2.22")
-_fun("log2", np.log2, lambda x, r: 1 / (x * math.log(2)), library="log2", vector="2.35")
-_fun("log10", np.log10, lambda x, r: 1 / (x * math.log(10)), library="log10", vector="2.35")
+_fun("log2", np.log2, lambda x, r: (1 / math.log(2)) / x, library="log2", vector="2.35")
+_fun("log10", np.log10, lambda x, r: (1 / math.log(10)) / x, library="log10", vector="2.35")
 _fun("log1p", np.log1p, lambda x, r: 1 / (1 + x), library="log1p", vector="2.35")
 _fun("sin", np.sin, lambda x, r: x.cos(), library="sin", vector="2.22")
 _fun("cos", np.cos, lambda x, r: -x.sin(), library="cos", vector="2.22")
 _fun("tan", np.tan, lambda x, r: 1 + r * r, library="tan", vector="2.35")
-_fun("asin", np.arcsin, lambda x, r: 1 / (1 - x * x).sqrt(), library="asin", vector="2.35")
-_fun("acos", np.arccos, lambda x, r: -1 / (1 - x * x).sqrt(), library="acos", vector="2.35")
-_fun("atan", np.arctan, lambda x, r: 1 / (1 + x * x), library="atan", vector="2.35")
+_fun("asin", np.arcsin, lambda x, r: _inverse_root(x), library="asin", vector="2.35")
+_fun("acos", np.arccos, lambda x, r: -_inverse_root(x), library="acos", vector="2.35")
+_fun("atan", np.arctan, lambda x, r: x.op("inverse_quadratic"), library="atan", vector="2.35")
 _fun("sinh", np.sinh, lambda x, r: x.op("cosh"), library="sinh", vector="2.35")
 _fun("cosh", np.cosh, lambda x, r: x.op("sinh"), library="cosh", vector="2.35")
-_fun("tanh", np.tanh, lambda x, r: 1 - r * r, library="tanh", vector="2.35")
-_fun("asinh", np.arcsinh, lambda x, r: 1 / (x * x + 1).sqrt(), library="asinh", vector="2.35")
-_fun("acosh", np.arccosh, lambda x, r: 1 / ((x - 1).sqrt() * (x + 1).sqrt()), library="acosh", vector="2.35")
-_fun("atanh", np.arctanh, lambda x, r: 1 / (1 - x * x), library="atanh", vector="2.35")
-_fun("sinpi", lambda x: np.sin(x * _pi(x)), lambda x, r: _PI * x.op("cospi"),
-     define="sin{s}(x * FUTAD_PI({t}))", half=_HALF_PI.format("sin"))
-_fun("cospi", lambda x: np.cos(x * _pi(x)), lambda x, r: -_PI * x.op("sinpi"),
-     define="cos{s}(x * FUTAD_PI({t}))", half=_HALF_PI.format("cos"))
-_fun("tanpi", lambda x: np.tan(x * _pi(x)), lambda x, r: _PI * (1 + r * r),
-     define="tan{s}(x * FUTAD_PI({t}))", half=_HALF_PI.format("tan"))
-_fun("asinpi", lambda x: np.arcsin(x) / _pi(x), lambda x, r: 1 / (_PI * (1 - x * x).sqrt()),
+_fun("tanh", np.tanh, lambda x, r: x.op("sech_squared"), library="tanh", vector="2.35")
+_fun("asinh", np.arcsinh, lambda x, r: 1 / x.op("hypot", 1), library="asinh", vector="2.35")
+_fun("acosh", np.arccosh, lambda x, r: (x - 1).op("rsqrt") * (x + 1).op("rsqrt"), library="acosh", vector="2.35")
+_fun("atanh", np.arctanh, lambda x, r: 1 / x.op("one_minus_square"), library="atanh", vector="2.35")
+_fun("sinpi", sm.sinpi, lambda x, r: _PI * x.op("cospi"), define=f"{_TURN} return {_SINPI};", cost=20)
+_fun("cospi", sm.cospi, lambda x, r: -_PI * x.op("sinpi"), define=f"{_TURN} return {_COSPI};", cost=20)
+_fun("tanpi", sm.tanpi, lambda x, r: _PI * (1 + r * r), define=f"{_TURN} return {_SINPI} / {_COSPI};", cost=40)
+_fun("asinpi", sm.in_f32(lambda x: np.arcsin(x) / _pi(x)), lambda x, r: _inverse_root(x) * (1 / _PI),
      define="asin{s}(x) / FUTAD_PI({t})")
-_fun("acospi", lambda x: np.arccos(x) / _pi(x), lambda x, r: -1 / (_PI * (1 - x * x).sqrt()),
+_fun("acospi", sm.in_f32(lambda x: np.arccos(x) / _pi(x)), lambda x, r: _inverse_root(x) * (-1 / _PI),
      define="acos{s}(x) / FUTAD_PI({t})")
-_fun("atanpi", lambda x: np.arctan(x) / _pi(x), lambda x, r: 1 / (_PI * (1 + x * x)),
+_fun("atanpi", sm.in_f32(lambda x: np.arctan(x) / _pi(x)), lambda x, r: x.op("inverse_quadratic") * (1 / _PI),
      define="atan{s}(x) / FUTAD_PI({t})")
-_fun("atan2", np.arctan2, lambda y, x, r: _over_square(x, x, y), lambda y, x, r: _over_square(-y, x, y), arity=2,
+_fun("atan2", np.arctan2, lambda y, x, r: _over_square(x, y), lambda y, x, r: -_over_square(y, x), arity=2,
      library="atan2", vector="2.35")
-_fun("atan2pi", lambda y, x: np.arctan2(y, x) / _pi(x),
-     lambda y, x, r: _over_square(x, x, y) / _PI, lambda y, x, r: _over_square(-y, x, y) / _PI, arity=2,
+_fun("atan2pi", sm.in_f32(lambda y, x: np.arctan2(y, x) / _pi(x)),
+     lambda y, x, r: _over_square(x, y) * (1 / _PI), lambda y, x, r: -_over_square(y, x) * (1 / _PI), arity=2,
      define="atan2{s}(x, y) / FUTAD_PI({t})")
-_fun("hypot", np.hypot, lambda x, y, r: x / r, lambda x, y, r: y / r, arity=2, library="hypot", vector="2.35",
-     define="FUTAD_HYPOT{s}(x, y)")
+_fun("hypot", np.hypot, lambda x, y, r: x.op("cosine", y), lambda x, y, r: y.op("cosine", x), arity=2,
+     library="hypot", vector="2.35", define="FUTAD_HYPOT{s}(x, y)")
+
+# Derivatives that formulas of other operations lose digits of, or whose own derivatives are 0 * inf at infinity.
+_fun("one_minus_square", sm.in_f32(lambda x: (1 - x) * (1 + x)), lambda x, r: -2 * x, cost=2, source="",
+     define="(1 - x) * (1 + x)")
+_fun("inverse_quadratic", sm.in_f32(lambda x: 1 / (1 + x * x)), lambda x, r: _unless(r.eq(0), x, lambda z: -2 * z * r * r),
+     cost=5, source="", define="1 / (1 + x * x)")
+_fun("sech_squared", sm.sech_squared, lambda x, r: -2 * r * x.op("tanh"), cost=20, source="",
+     define="const {t} u = exp{s}(-FUTAD_MATH(fabs{s})(x)), v = 2 * u / (1 + u * u); return v * v;")
+_fun("gaussian", sm.in_f32(lambda x: np.exp(-(x * x))), lambda x, r: _unless(r.eq(0), x, lambda z: -2 * z * r), cost=16, source="",
+     define="exp{s}(-(x * x))")
+# x / hypot(x, y): 0 at (0, 0), where the hypotenuse has a kink, and the sign of an infinite x.
+_fun("cosine", sm.cosine, lambda x, y, r: _bent(y.op("cosine", x), y.op("cosine", x), x, y),
+     lambda x, y, r: -_bent(r, y.op("cosine", x), x, y), arity=2, cost=20, source="",
+     define="const {t} h = FUTAD_HYPOT{s}(x, y), q = x / (h == 0 ? 1 : h); "
+            "return FUTAD_MATH(fabs{s})(x) == ({t})FUTAD_INF ? FUTAD_MATH(copysign{s})(({t})1, x) : q;")
+
 _fun("gamma", sm.elementwise(sm.gamma), lambda x, r: r * x.op("digamma"), cost=40,
      library="tgamma", define="({t})tgamma((double)x)")
 _fun("lgamma", sm.elementwise(sm.lgamma), lambda x, r: x.op("digamma"), cost=40,
@@ -361,9 +401,9 @@ _fun("digamma", sm.elementwise(sm.digamma), lambda x, r: x.op("trigamma"), cost=
 _fun("trigamma", sm.elementwise(sm.trigamma), lambda x, r: x.i32(2).op("polygamma", x), cost=60)
 _op("polygamma", "i32 a -> a", FLOATS, lambda n, x: sm.elementwise(sm.polygamma)(x, n), "futad_polygamma_{T}({1}, {0})",
     lambda n, x, r: 0, lambda n, x, r: (n + 1).op("polygamma", x), cost=200, half="")
-_fun("erf", sm.elementwise(math.erf), lambda x, r: (2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20,
+_fun("erf", sm.elementwise(math.erf), lambda x, r: (2 / math.sqrt(_PI)) * x.op("gaussian"), cost=20,
      library="erf", vector="2.35")
-_fun("erfc", sm.elementwise(math.erfc), lambda x, r: (-2 / math.sqrt(_PI)) * (-(x * x)).exp(), cost=20,
+_fun("erfc", sm.elementwise(math.erfc), lambda x, r: (-2 / math.sqrt(_PI)) * x.op("gaussian"), cost=20,
      library="erfc", vector="2.35")
 _fun("erf_inv", sm.elementwise(sm.erf_inv), lambda x, r: (math.sqrt(_PI) / 2) * (r * r).exp(), cost=60, source="",
      define="({t})futad_inverse_erf((double)x)")

@@ -198,7 +198,7 @@ def operate(record: ScalarOp, args: Sequence[Value]) -> Value:
     for i, a in enumerate(args):
         if not at_level(level, a):
             continue
-        p = record.partials[i](*known, result)
+        p = record.partial(i, known, result)
         if isinstance(p, Known):
             same = any(p.value is x for x in (*below, out))
             parts.append(_elementwise(a, out.shape, _factor(keep(p.value) if same else p.value)))

@@ -37,7 +37,7 @@ ONLY = LEGAL.condition("one slice only", "other elements would be missing")
 # floats by sums and products.
 FINITE = frozenset(
     """add sub mul fma neg abs sgn min max select copysign floor ceil round trunc sin cos sinpi cospi tanh atan atanpi
-    asinh erf erfc""".split()
+    asinh erf erfc hypot one_minus_square inverse_quadratic sech_squared gaussian""".split()
 )
 
 

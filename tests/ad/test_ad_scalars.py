@@ -91,7 +91,7 @@ VALUES: dict[str, Any] = {
     "gamma": [((1.0,), (-np.euler_gamma,)), ((2.0,), (1 - np.euler_gamma,)), ((-1.0,), (np.nan,))],
     "lgamma": [((1.0,), (-np.euler_gamma,)), ((np.inf,), (np.inf,))],
     "digamma": [((1.0,), (np.pi**2 / 6,)), ((-1.0,), (np.nan,)), ((np.inf,), (0.0,))],
-    "trigamma": [((1.0,), (-2 * special.zeta(3),)), ((np.inf,), (0.0,)), ((0.0,), (np.nan,))],
+    "trigamma": [((1.0,), (-2 * special.zeta(3),)), ((np.inf,), (0.0,)), ((0.0,), (-np.inf,)), ((-1.0,), (np.nan,))],
     "sqrt": [((0.0,), (np.inf,)), ((4.0,), (0.25,))],
     "log": [((0.0,), (np.inf,)), ((np.inf,), (0.0,))],
     "tanh": [((np.inf,), (0.0,)), ((0.0,), (1.0,))],

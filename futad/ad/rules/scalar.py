@@ -63,9 +63,7 @@ def scaled(name: str, i: int, args: list[Ex], result: Ex, seed: Ex) -> Ex | None
         return seed / args[1] if i == 0 else -(result * (seed / args[1]))
     if name == "log":
         return seed / args[0]
-    partials = OPS[name].partials
-    assert partials is not None
-    p: Any = partials[i](*args, result)
+    p: Any = OPS[name].partial(i, args, result)
     if not isinstance(p, Ex):
         if p == 0:
             return None
