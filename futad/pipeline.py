@@ -149,6 +149,7 @@ PASSES: list[Pass] = [
     _simplify("simplify-loops-out", _c, "loops-out"),
     Pass("ad", _lazy("futad.ad.expand", "expand", sequential=_few)),
     Pass("at-once", _lazy("futad.optimise.tasks", "at_once"), lambda target: target.pool and target.forks),
+    Pass("half-sums", _lazy("futad.optimise.half_sums", "half_sums")),
     _simplify("simplify-ad"),
     Pass("one-hot", _lazy("futad.rewrite.onehot", "one_hot_tangents"), counts=True),
     Pass("masked-products", _lazy("futad.optimise.masked_products", "masked_products"), _c, needs=(ir.If,)),

@@ -51,8 +51,18 @@ static void futad_write_float(FILE *out, int prim, double x) {
     return;
   }
   char text[40], digits[20];
+  uint64_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  const bool power = bits << 12 == 0;
   for (int p = (x < 0 ? -x : x) < normal[prim] ? 1 : least[prim]; p <= most[prim]; p++) {
     snprintf(text, sizeof text, "%.*e", p - 1, x);
+    if (futad_reads_back(text, prim, x)) break;
+    /* Above a power of two numbers are twice as far apart: there it may be the next decimal away from zero. */
+    if (!power || p == most[prim]) continue;
+    char *const first = text + (text[0] == '-'), *d = first + (p > 1 ? p : 0);
+    for (; d > first && *d == '9'; d -= d[-1] == '.' ? 2 : 1) *d = '0';
+    if (*d == '9') continue; /* 9 to 10 adds a digit, and none of these powers is so near one of ten */
+    ++*d;
     if (futad_reads_back(text, prim, x)) break;
   }
   int n = 0;

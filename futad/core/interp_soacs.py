@@ -243,6 +243,8 @@ def run_scan(
         m.operation(lam, name, a.type, n * sc.lanes)
         v = lift_value(v, 1, sc.depth)
         out = ufunc_of(name, a.type).accumulate(v, axis=sc.depth, dtype=v.dtype)
+        if name in ("min", "max") and a.type.is_float:
+            out = _latest_zeros(v, out, sc.depth)
         out = m.total(name, out, lambda: np.add.accumulate(np.abs(v), axis=sc.depth), n)
         first = m.plain(m.lift(a, sc.depth))
         return [_combine(m, name, first[..., None] if first.ndim else first, a, out)]
@@ -252,6 +254,13 @@ def run_scan(
         state = m.apply(lam, [*state, *[_row(v, r, i) for v, r in zip(arrays, ranks, strict=True)]], sc)
         rows.append(state)
     return [_join([row[j] for row in rows], rank_of(a.type), sc, np.stack) for j, a in enumerate(neutral)]
+
+
+def _latest_zeros(v: Value, out: Value, axis: int) -> Value:
+    """Running extrema, of which those that are zero are the latest zero, as `min` and `max` have it."""
+    places = np.arange(v.shape[axis]).reshape([-1 if d == axis else 1 for d in range(v.ndim)])
+    latest = np.maximum.accumulate(np.where(v == 0, places, 0), axis=axis)
+    return np.where(out == 0, np.take_along_axis(v, latest, axis), out)
 
 
 @handler(ir.Reduce)

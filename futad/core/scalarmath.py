@@ -346,12 +346,19 @@ def convert(to: Prim) -> Callable[[Any], Any]:
 
 
 def smaller(x: Any, y: Any) -> Any:
-    # Futhark's fmin/fmax: a NaN argument loses to a number.
-    return np.fmin(x, y) if np.asarray(x).dtype.kind == "f" else np.minimum(x, y)
+    """The smaller one; a NaN loses to a number, and of equal numbers it is the second: of zeros that shows."""
+    if np.asarray(x).dtype.kind != "f":
+        return np.minimum(x, y)
+    z = np.where(y == y, y, x)
+    return np.where(x < z, x, z)
 
 
 def larger(x: Any, y: Any) -> Any:
-    return np.fmax(x, y) if np.asarray(x).dtype.kind == "f" else np.maximum(x, y)
+    """As `smaller`, of the larger one."""
+    if np.asarray(x).dtype.kind != "f":
+        return np.maximum(x, y)
+    z = np.where(y == y, y, x)
+    return np.where(x > z, x, z)
 
 
 def sgn(x: Any) -> Any:

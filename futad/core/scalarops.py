@@ -103,6 +103,11 @@ class ScalarOp:
                 found.append((name.removesuffix("~"), name.endswith("~")))
         return found
 
+    def swaps(self, t: Prim) -> bool:
+        """Whether it is the same with its arguments, of type `t`, in the opposite order; `min` and `max` of floats tell
+        equal ones apart, by their zeros and in derivatives."""
+        return self.commutative and not (t.is_float and self.start is not None)
+
     @property
     def arity(self) -> int:
         return len(self.sig.split("->")[0].split())
@@ -338,7 +343,8 @@ def _pi(x: Any) -> Any:
 
 
 _fun("sqrt", np.sqrt, lambda x, r: 0.5 / r, cost=5, define="FUTAD_MATH(sqrt{s})(x)")
-_fun("rsqrt", sm.in_f32(lambda x: 1 / np.sqrt(x)), lambda x, r: -0.5 * r / x, cost=6, define="1 / FUTAD_MATH(sqrt{s})(x)")
+_fun("rsqrt", sm.in_f32(lambda x: 1 / np.sqrt(x)), lambda x, r: -0.5 * r / x, cost=6,
+     define="1 / FUTAD_MATH(sqrt{s})(x)")
 _fun("cbrt", np.cbrt, lambda x, r: (1 / r) * (1 / r) * (1 / 3), library="cbrt", vector="2.35")
 _fun("exp", np.exp, lambda x, r: r, library="exp", vector="2.22")
 _fun("exp2", np.exp2, lambda x, r: r * math.log(2), library="exp2", vector="2.35")
@@ -381,12 +387,12 @@ _fun("hypot", np.hypot, lambda x, y, r: x.op("cosine", y), lambda x, y, r: y.op(
 # Derivatives that formulas of other operations lose digits of, or whose own derivatives are 0 * inf at infinity.
 _fun("one_minus_square", sm.in_f32(lambda x: (1 - x) * (1 + x)), lambda x, r: -2 * x, cost=2, source="",
      define="(1 - x) * (1 + x)")
-_fun("inverse_quadratic", sm.in_f32(lambda x: 1 / (1 + x * x)), lambda x, r: _unless(r.eq(0), x, lambda z: -2 * z * r * r),
-     cost=5, source="", define="1 / (1 + x * x)")
+_fun("inverse_quadratic", sm.in_f32(lambda x: 1 / (1 + x * x)),
+     lambda x, r: _unless(r.eq(0), x, lambda z: -2 * z * r * r), cost=5, source="", define="1 / (1 + x * x)")
 _fun("sech_squared", sm.sech_squared, lambda x, r: -2 * r * x.op("tanh"), cost=20, source="",
      define="const {t} u = exp{s}(-FUTAD_MATH(fabs{s})(x)), v = 2 * u / (1 + u * u); return v * v;")
-_fun("gaussian", sm.in_f32(lambda x: np.exp(-(x * x))), lambda x, r: _unless(r.eq(0), x, lambda z: -2 * z * r), cost=16, source="",
-     define="exp{s}(-(x * x))")
+_fun("gaussian", sm.in_f32(lambda x: np.exp(-(x * x))), lambda x, r: _unless(r.eq(0), x, lambda z: -2 * z * r),
+     cost=16, source="", define="exp{s}(-(x * x))")
 # x / hypot(x, y): 0 at (0, 0), where the hypotenuse has a kink, and the sign of an infinite x.
 _fun("cosine", sm.cosine, lambda x, y, r: _bent(y.op("cosine", x), y.op("cosine", x), x, y),
      lambda x, y, r: -_bent(r, y.op("cosine", x), x, y), arity=2, cost=20, source="",

@@ -36,7 +36,8 @@ def _scalar_texts(flat: np.ndarray[Any, Any], name: str) -> list[str]:
         return ["true" if x else "false" for x in flat.tolist()]
     if name[0] != "f":
         return [f"{x}{name}" for x in flat.tolist()]
-    texts = [repr(x) for x in flat.tolist()] if name == "f64" else [str(x) for x in flat]
+    # NumPy finds the shortest digits of a type; Python lays them out, as NumPy does differently for each.
+    texts = [repr(x) for x in (flat.tolist() if name == "f64" else [float(str(x)) for x in flat])]
     if not np.isfinite(flat).all():
         special = {"nan": f"{name}.nan", "inf": f"{name}.inf", "-inf": f"-{name}.inf"}
         return [special.get(t) or t + name for t in texts]

@@ -45,7 +45,7 @@ class Schedule:
 
 SCHEDULE = Schedule(Rules(ENTER), Rules(LEAVE))
 
-_COMMUTATIVE = frozenset(n for n, o in OPS.items() if o.commutative)
+_SWAPPED = frozenset((n, t) for n, o in OPS.items() for t in o.types if o.swaps(t))
 
 
 def _same(lam: Lambda) -> Lambda:
@@ -56,7 +56,7 @@ def share_key(e: ir.Exp) -> tuple[Any, ...] | None:
     """Equal for expressions that compute the same; None for those that must not be merged."""
     if type(e) is ir.Op:
         op, args = e.op, e.args
-        if op in _COMMUTATIVE and id(args[0]) > id(args[1]):
+        if (op, args[0].type) in _SWAPPED and id(args[0]) > id(args[1]):
             args = (args[1], args[0])
         return (op, args)
     if type(e) is ir.At:

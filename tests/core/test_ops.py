@@ -116,6 +116,40 @@ def test_what_the_c_is_made_of() -> None:
     assert set(REDUCTIONS) == {"add", "mul", "min", "max", "and", "or", "xor"}
 
 
+@pytest.mark.parametrize("backend", [b if b == "interp" else pytest.param(*b.values, marks=[*b.marks, pytest.mark.slow])
+                                     for b in BACKENDS])  # fmt: skip
+def test_extrema_of_zeros(backend: str) -> None:
+    """Of equal numbers `min` and `max` are the second, in maps, scans, loops and of constants, whatever else is
+    computed; a reduction of zeros of one sign is that zero."""
+    source = "".join(
+        f"""entry pair_{t} (x: {t}) (y: {t}) = ({t}.min x y, {t}.max x y, {t}.min y x, {t}.max y x)
+entry maps_{t} (xs: []{t}) (ys: []{t}) = (map2 {t}.min xs ys, map2 {t}.max xs ys)
+entry constants_{t} (xs: []{t}) = (map (\\x -> {t}.min x 0) xs, map ({t}.min 0) xs, map ({t}.max (-0.0)) xs)
+entry scans_{t} (xs: []{t}) = (scan {t}.min {t}.inf xs, scan {t}.max (-{t}.inf) xs)
+entry loops_{t} (xs: []{t}) = loop (m, k) = (0, xs[0]) for x in xs do ({t}.min m x, {t}.max k x)
+entry folds_{t} (xs: []{t}) = ({t}.minimum xs, {t}.maximum xs)
+"""
+        for t in ("f16", "f32", "f64")
+    )
+    program = futad.compile(source, backend=backend)
+    for t in ("f16", "f32", "f64"):
+        zeros = np.tile(np.array([0.0, -0.0, -0.0, 0.0, -0.0], PRIMS[t].dtype), 9)
+        for x, y in ((0.0, -0.0), (-0.0, 0.0), (-0.0, -0.0)):
+            got = program[f"pair_{t}"](zeros.dtype.type(x), zeros.dtype.type(y))
+            assert list(np.signbit(got)) == [np.signbit(y), np.signbit(y), np.signbit(x), np.signbit(x)]
+        others = np.roll(zeros, 1)
+        for got, want in (
+            *[(r, others) for r in program[f"maps_{t}"](zeros, others)],
+            *zip(program[f"constants_{t}"](zeros), (np.zeros(45), zeros, zeros), strict=True),
+            *[(r, zeros) for r in program[f"scans_{t}"](zeros)],
+            *[(r, zeros[-1]) for r in program[f"loops_{t}"](zeros)],
+            *[(r, 0.0) for r in program[f"folds_{t}"](np.abs(zeros))],
+            *[(r, -0.0) for r in program[f"folds_{t}"](-np.abs(zeros))],
+        ):
+            np.testing.assert_array_equal(np.signbit(got), np.signbit(want))
+            np.testing.assert_array_equal(got, 0)
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("t", slow_but(["f64"], ["f32", "f64"]))
 def test_extrema_of_extrema(backend: str, t: str) -> None:
