@@ -2,8 +2,8 @@
 
     reduce (+) 0f16 xs      -->      f16.f32 (reduce (+) 0f32 (map f32.f16 xs))
 
-What `reduce` and `scan` of f16 mean (docs/language.md): partial sums, of which each backend has others, do not leave the
-range of f16, nor lose what is small.  So this is no question of what pays; it comes before whatever looks at sums.
+This is what `reduce` and `scan` of f16 mean (docs/language.md): partial sums, which differ between backends, neither
+overflow nor lose small terms.  It runs before the passes that look for sums.
 """
 
 from __future__ import annotations
