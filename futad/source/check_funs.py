@@ -45,9 +45,10 @@ def param_binding(p: A.Pat) -> Binding | None:
     return p.binding if isinstance(p, A.PVar) else None
 
 
-def fundef(ck: Checker, fd: A.FunDef, top: bool) -> Binding:
-    """Check a function (or constant) definition; the binding it makes, not yet in scope."""
-    inside = opened_function(ck, fd) if top and fd.params else None
+def fundef(ck: Checker, fd: A.FunDef, top: bool, itself: bool = True) -> Binding:
+    """Check a function (or constant) definition; the binding it makes, not yet in scope.  `itself`: a function at
+    the top is in scope of its body."""
+    inside = opened_function(ck, fd) if top and itself and fd.params else None
     ck.level += 1
     explicit: list[Binding] = []
     with ck.scoped():

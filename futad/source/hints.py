@@ -182,6 +182,8 @@ def of_call(ck: Checker, name: str, args: list[A.Expr], said: str | None) -> str
         args = args[0].elems
     if len(args) == 1 and isinstance(args[0], A.ETuple | A.EArray) and name == "concatenate":
         args = args[0].elems
+    if not args:
+        return said
     try:
         args = [x if x.type is not None else ck.exp(x) for x in args]
     except Error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from contextlib import suppress
 from typing import Any
 
@@ -22,9 +23,10 @@ from futad.source.lints import (
     never_unrolled,
     shadows,
     starts_of_folds,
+    warn,
 )
 from futad.source.parse import parse
-from futad.source.recursion import Groups, declared, undeclared
+from futad.source.recursion import Groups, declared, mentions_itself, undeclared
 from futad.source.traversals import strip
 from futad.source.types import Binding, Scheme, TFun, resolve
 from futad.source.unique import Consumption
@@ -189,7 +191,7 @@ class ProgramChecker(Checker):
                 if not declared(later):
                     raise undeclared(later, d, span)
                 self.bind(later.name, declare_ahead(self, later))
-        b = fundef(self, d, top=True)
+        b = self.checked(d)
         self.bind(d.name, b)
         self.exports.names[d.name] = b
         try:
@@ -207,6 +209,30 @@ class ProgramChecker(Checker):
             self.entries.append(d)
         if not self.unapplied:
             self.funs.append(d)
+
+    def checked(self, d: A.FunDef) -> Binding:
+        """A function's binding.  Where one that mentions its own name does not type, but does if that is the name of
+        what stands outside, it is: so it was before Futhark 0.27, and libraries have such."""
+        if not mentions_itself(d) or self.lookup(d.name) is None:
+            return fundef(self, d, top=True)
+        parts, level = copy.deepcopy((d.tparams, d.params, d.ret, d.body)), self.level
+        try:
+            return fundef(self, d, top=True)
+        except SourceError:
+            if not d.recursive:
+                raise
+            self.restore(self.exports, level)
+            d.tparams, d.params, d.ret, d.body = parts
+            d.recursive = False
+            try:
+                b = fundef(self, d, top=True, itself=False)
+            except SourceError:
+                b = None
+            if b is None:
+                raise
+            what = f"'{d.name}' is the function outside of this definition here, since this one itself does not fit"
+            warn(self, what, d.span, f"before Futhark 0.27 it always was; write 'def outer_{d.name} = {d.name}' before")
+            return b
 
     def import_file(self, path: str, span: Span) -> modules.Module:
         """The exports of an imported file, checked on first use."""

@@ -254,6 +254,11 @@ def _free(e: A.Expr, bound: frozenset[str]) -> Iterator[A.EVar]:
                 todo += [(y, own) for y in children(x)]
 
 
+def mentions_itself(fd: A.FunDef) -> bool:
+    """Whether a function's name is free in its body."""
+    return bool(fd.params) and any(e.name == fd.name for e in _free(fd.body, _own(fd)))
+
+
 def declared(fd: A.FunDef) -> bool:
     """Whether a function's parameters and result all have types."""
 
@@ -273,4 +278,4 @@ def undeclared(fd: A.FunDef, by: A.FunDef, span: Span) -> UnsupportedError:
     )
 
 
-__all__ = ["CODE", "Groups", "Open", "check_rules", "declared", "undeclared"]
+__all__ = ["CODE", "Groups", "Open", "check_rules", "declared", "mentions_itself", "undeclared"]

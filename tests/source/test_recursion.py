@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import futad
@@ -116,3 +117,41 @@ def test_a_parameter_is_no_call_of_a_later_function() -> None:
 def test_a_name_that_is_bound_elsewhere_is_a_call() -> None:
     with pytest.raises(UnsupportedError, match="'f' and 'g' call each other"):
         check_text("def f (x: f64) = (let g = x in g) + g x entry g (x: f64) = f x", "a.fut")
+
+
+OUTER = """
+module type one = { type t val one: t }
+module wrap (P: one) = {
+  type held 'a [n] = {vals: [n]a}
+  def map 'a 'b [n] (f: a -> b) (x: held a [n]) : held b [n] = {vals = map f x.vals}
+  def length 'a [n] (x: held a [n]) = length x.vals
+  def one = P.one
+}
+module a = wrap {type t = i64 def one = 1i64}
+module b = wrap {type t = f64 def one = 2f64}
+def reduce op (xs: []i64) = reduce op 0 xs
+def filter 'a (xs: []a) (p: a -> bool) = filter p xs
+def next (x: i64) = x + 1
+module more = { def next (x: i64) (y: i64) = next x + y }
+def fact (n: i64): i64 = if n < 1 then 1 else n * fact (n - 1)
+def take [n] (xs: [n]i64) (k: i64): i64 = if k == 0 then 0 else xs[k - 1] + take xs (k - 1)
+entry mapped (xs: []i64) = (a.map (+ a.one) {vals = xs}).vals
+entry rest (xs: []i64) =
+  [reduce (+) xs, b.length {vals = xs}, more.next 2 3, fact 4, take xs 2, length (filter xs (> 1))]
+"""
+
+
+def test_a_name_in_its_definition_is_the_outer_one_where_itself_does_not_fit():
+    """As in libraries for Futhark before 0.27; what fits as a recursive function is one."""
+    program = futad.compile(OUTER, backend="interp")
+    xs = np.array([1, 2, 3])
+    assert program.mapped(xs).tolist() == [2, 3, 4]
+    assert program.rest(xs).tolist() == [6, 3, 6, 24, 3, 2]
+    said = [w.message for w in check_text(OUTER).warnings if "outside of this definition" in w.message]
+    assert [m.split("'")[1] for m in said] == ["map", "length", "reduce", "filter", "next"]
+
+
+def test_where_neither_fits_the_error_is_that_of_recursion():
+    with pytest.raises(futad.Error, match=r"expected \[\]i32, found bool") as e:
+        compile_text("def reverse (x: []i32) : []i32 = reverse true\nentry main (x: []i32) = reverse x")
+    assert "'reverse' is the function that is being defined" in str(e.value)
