@@ -279,7 +279,7 @@ def same_shape(ck: Checker, a: SType, b: SType, left_open: list[SizeMeta] | None
                 ck.unify(a, b)
             for x, y in zip(args, known[n], strict=True):
                 same_shape(ck, x, y, left_open, True)
-    elif type(a) is TMeta:
+    elif type(a) is TMeta and type(b) is not TMeta:
         ck.unify(a, ck.sized_anew(b))
         same_shape(ck, a, b, left_open, inside)
     else:

@@ -108,6 +108,7 @@ OPEN = [
     ("let [k] (w: [k]i64) = xs in map2 (+) w (iota 3 :> [k]i64)", [1, -1, 5]),
     ("(\\(u: []i64) -> let [k] (w: [k]i64) = u in map2 (+) w (iota 3 :> [k]i64)) xs", [1, -1, 5]),
     ("(replaced {s = replicate 0 xs, t = 3}).t |> iota", [0, 1, 2]),
+    ("let f r y = r with a = y in (f {a = xs, b = 2i64} xs).a", [1, -2, 3]),
     ("app (\\g -> g ()) (\\() -> xs)", [1, -2, 3]),
     ("app (\\(g: () -> []i64) -> g ()) (\\() -> xs)", [1, -2, 3]),
     ("app call (\\() -> filter (> 0) xs)", [1, 3]),
