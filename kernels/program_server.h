@@ -4,6 +4,7 @@
  * A value is owned by one variable: commands copy what they take from another.
  */
 #include <getopt.h>
+#include <sys/stat.h>
 
 struct futad_event {
   const char *name;
@@ -143,8 +144,12 @@ static bool command_store(int n, char **w) {
     struct futad_variable *v = futad_lookup(w[i]);
     for (int j = 0; j < futad_types[v->type].leaves; j++) futad_write_binary(f, &v->leaves[j]);
   }
-  bool bad = ferror(f);
-  return (!fclose(f) && !bad) || futad_error("Failed to write %s: %s", w[0], strerror(errno));
+  struct stat about;
+  bool bad = ferror(f), regular = !fstat(fileno(f), &about) && S_ISREG(about.st_mode);
+  if (!fclose(f) && !bad) return true;
+  int why = errno;
+  if (regular) unlink(w[0]);  // nobody is to take a part for the whole
+  return futad_error("Failed to write %s: %s", w[0], strerror(why));
 }
 
 static bool command_free(int n, char **w) {

@@ -19,6 +19,7 @@ T = TypeVar("T")
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # what writing to a disk without space fails with
 DAY = 24 * 3600.0
+PREFIX = ".futad-"  # of folders for temporary files
 
 _private: dict[Path, Path] = {}  # by the folder they are in
 _warned: set[Path] = set()
@@ -107,7 +108,7 @@ def in_temporary_folder(work: Callable[[Path], T]) -> T:
     tried: list[Path] = []
     for root in _roots():
         try:
-            made = Path(tempfile.mkdtemp(prefix=".futad-", dir=root))
+            made = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
         except OSError as e:
             problem = problem or e
             tried.append(root)
@@ -144,7 +145,7 @@ def private_dir(root: Path) -> Path:
     """A folder of this process in another one, removed at exit."""
     found = _private.get(root)
     if found is None or not found.is_dir():
-        found = _private[root] = Path(tempfile.mkdtemp(prefix=".futad-", dir=root))
+        found = _private[root] = Path(tempfile.mkdtemp(prefix=PREFIX, dir=root))
         atexit.register(_remove, found, os.getpid())
     return found
 

@@ -11,12 +11,14 @@ import contextlib
 import os
 import re
 import shutil
+import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from futad.cache.folders import DAY
+from futad.cache.folders import DAY, PREFIX, is_mine
 from futad.cache.locks import remove_stale
 
 LIMIT = 1 << 30
@@ -57,7 +59,7 @@ def contents(top: Path) -> Contents:
             if re.fullmatch("[0-9a-f]{2}", item.name):
                 for inner in _scan(item):
                     _add(found, inner)
-            elif item.name.startswith(".futad-"):
+            elif item.name.startswith(PREFIX):
                 with contextlib.suppress(OSError):
                     found.temporary[item.path] = item.stat(follow_symlinks=False).st_mtime
         else:
@@ -106,9 +108,20 @@ def _reduce(top: Path, limit: int) -> Contents:
     for path, last in found.locks.items():
         if now - last > DAY:
             remove_stale(Path(path))
-    for path, last in found.temporary.items():
+    for path, last in {**found.temporary, **left_behind()}.items():
         if now - last > DAY:
             _remove(path)
+    return found
+
+
+def left_behind() -> dict[str, float]:
+    """Folders of temporary files that this user's processes have made, and those that were killed have left."""
+    found: dict[str, float] = {}
+    for item in _scan(tempfile.gettempdir()):
+        with contextlib.suppress(OSError):
+            about = item.stat(follow_symlinks=False)
+            if item.name.startswith(PREFIX) and stat.S_ISDIR(about.st_mode) and is_mine(about):
+                found[item.path] = about.st_mtime
     return found
 
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     _replace_closed()
     _replace_careless()
+    before = _listen()
     try:
         status = _dispatch(args)
         sys.stdout.flush()
@@ -48,9 +51,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 141
     except OSError as e:
         return _output_failed(e)
-    except KeyboardInterrupt:
-        print("futad: interrupted", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as e:
+        print(f"futad: {'terminated' if isinstance(e, Terminated) else 'interrupted'}", file=sys.stderr)
+        return 143 if isinstance(e, Terminated) else 130
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGTERM, before)
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM, as which it goes through the same places as an interrupt: the C compiler is stopped, and temporary
+    files are removed."""
+
+
+def _listen() -> Any:
+    """Has SIGTERM raise Terminated; what it did before.  None where somebody else listens already."""
+    if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        return None
+
+    def terminated(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the process at once
+        raise Terminated
+
+    return signal.signal(signal.SIGTERM, terminated)
 
 
 def _output_failed(e: OSError) -> int:

@@ -112,15 +112,16 @@ def load_core(file: str, budget: Budget | None = None) -> Core:
 
 @contextmanager
 def killable() -> Iterator[None]:
-    """Ctrl-C ends the process at once: Python's own handler would wait until compiled code returns."""
+    """Ctrl-C and SIGTERM end the process at once: Python's own handlers would wait until compiled code returns."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number in before:
+            signal.signal(number, before[number])
 
 
 T = TypeVar("T")

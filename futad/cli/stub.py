@@ -22,6 +22,7 @@ from pathlib import Path
 
 from futad.api.program import Function, Program, load
 from futad.cli import options
+from futad.cli.emit import write_file
 from futad.core.entry import EntryType
 from futad.core.types import PRIMS, Prim
 from futad.runtime.values import widens
@@ -46,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     text = stub(load(args.file, backend="interp"), Path(args.file).name)
     if args.output:
-        Path(args.output).write_text(text, encoding="utf-8")
+        write_file(Path(args.output), text.encode())
     else:
         print(text, end="")
     return 0

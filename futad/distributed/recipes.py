@@ -71,6 +71,8 @@ class Mapped(Recipe):
         except FileNotFoundError:
             hint = "workers read memory maps themselves: put the file where all of them see it"
             raise FileNotFound(f"there is no file {self.path} on {os.uname().nodename}", hint=hint) from None
+        except (OSError, ValueError) as e:  # it has become shorter, say
+            raise InputError(f"{self.path} cannot be read: {e}") from None
         return made if dim == outer else made[_range(dim, start, stop)]
 
 

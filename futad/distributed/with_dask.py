@@ -21,7 +21,7 @@ import numpy as np
 from futad.distributed.engines import Made, Told, ranges, settled
 from futad.distributed.job import Job
 from futad.distributed.recipes import InMemory, Mapped, Recipe
-from futad.errors import ExecutionError, UsageError
+from futad.errors import ExecutionError, UsageError, file_error
 
 SECONDS = 1.0  # of work in a task, about: what a lost worker costs, and how often progress is told
 FIRST_TASKS = 4  # for each worker, while the work is not known
@@ -68,12 +68,21 @@ class Dask:
         known = self._files.get(id(array))
         if known is not None and known[0]() is array and _same(array, known[1]):
             return known[1]
-        if not self._spool:
-            self._spool = tempfile.mkdtemp(prefix="futad-data-", dir=self._folder)
-            weakref.finalize(self, shutil.rmtree, self._spool, True)
-        handle, path = tempfile.mkstemp(dir=self._spool)
-        with os.fdopen(handle, "wb") as f:
-            array.tofile(f)
+        path = ""
+        try:
+            if not self._spool:
+                self._spool = tempfile.mkdtemp(prefix="futad-data-", dir=self._folder)
+                weakref.finalize(self, shutil.rmtree, self._spool, True)
+            handle, path = tempfile.mkstemp(dir=self._spool)
+            with os.fdopen(handle, "wb") as f:
+                f.write(np.ascontiguousarray(array).data.cast("B"))
+        except OSError as e:
+            if path:
+                os.unlink(path)
+            hint = "an array in memory is written for the workers: make space, or name a folder in shard(..., folder=)"
+            error = file_error("write", path or self._folder or tempfile.gettempdir(), e)
+            error.hint = hint
+            raise error from None
         os.chmod(path, 0o644)
         made = Mapped(array.shape, array.dtype, path, 0, "C")
         self._files[id(array)] = weakref.ref(array), made

@@ -24,6 +24,7 @@ from futad.errors import FileError, FutadWarning
 from futad.runtime import cc, tuning
 from futad.runtime.device import Thresholds
 from futad.testing.build import c_backend
+from tests.support.disk import fill, small_disk
 from tests.support.needs import needs_cc
 from tests.support.paths import ROOT
 
@@ -249,24 +250,8 @@ def test_a_program_of_somebody_else_is_not_run(own: Path, tmp_path: Path) -> Non
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with little space, which `fill` takes."""
-    place = tmp_path / "small"
-    place.mkdir()
-    try:
-        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)], capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("no mount")
-    if done.returncode:
-        pytest.skip("a file system cannot be mounted here")
-    try:
+    with small_disk(tmp_path / "small") as place:
         yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place: Path, left: int) -> None:
-    about = os.statvfs(place)
-    (place / "filling").write_bytes(bytes(max(0, about.f_bavail * about.f_frsize - left)))
 
 
 PROGRAM = """

@@ -103,6 +103,23 @@ def test_what_was_left_behind_goes_after_a_day(own: Path) -> None:
     assert names(own) == {f"00/{name}" for name in kept} | {".swept", ".futad-new/program.c"}
 
 
+def test_what_killed_processes_left_among_temporary_files(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    for name, days in ((".futad-old", 1.5), (".futad-new", 0.5), ("others", 9), (".futad-link", 9)):
+        if name.endswith("link"):
+            (tmp_path / name).symlink_to(tmp_path / "others")
+        else:
+            (tmp_path / name).mkdir()
+            (tmp_path / name / "program.c").write_text("int x;")
+        age(tmp_path / name, days)
+    (tmp_path / ".futad-file").write_text("")
+    age(tmp_path / ".futad-file", 9)
+    sweep.sweep(own)
+    assert {p.name for p in tmp_path.iterdir()} == {".futad-new", ".futad-link", ".futad-file", "others", "cache"}
+
+
 def test_it_is_swept_once_an_hour_when_something_is_built(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep, "LIMIT", 2500)
     for i, key in enumerate(KEYS[:4]):
