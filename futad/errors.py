@@ -277,6 +277,7 @@ class TooDeep(ExecutionError, RecursionError):
 OUT_OF_BOUNDS = "Index [{}] out of bounds for array of shape [{}]."
 DIVISION_BY_ZERO = "division by zero"
 NEGATIVE_SIZE = "Range 0..1..<{} is invalid: an array of negative size is needed"
+INVALID_SIZES = "entry point arguments have invalid sizes"  # Futhark says no more
 EXCEEDS = "an array is needed whose size exceeds the address space"
 TOO_DEEP = "recursion is deeper than {} calls (a stack of {} MiB)"  # of compiled code
 

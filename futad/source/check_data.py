@@ -10,7 +10,7 @@ from futad.source import hints
 from futad.source.ast import type_of
 from futad.source.check_rules import T_I64, infers
 from futad.source.check_types import texp
-from futad.source.lints import copied_update, negative_indices
+from futad.source.lints import BIND_BEFORE, WITH_BINDING, copied_update, has_binding, negative_indices, warn
 from futad.source.pretty import show_type
 from futad.source.sizes import arith, is_i64, size_of_expr
 from futad.source.traversals import strip
@@ -164,6 +164,8 @@ def _slice_size(ck: Checker, sl: A.ESlice, dim: Size, new: list[Binding], update
             out = arith("-", end, start, sl.span)
             if not (isinstance(out, SizeConst) and out.value < 0):
                 return out
+    if any(map(has_binding, (sl.start, sl.end, sl.stride))):
+        warn(ck, WITH_BINDING, sl.span, BIND_BEFORE)
     b = ck.skolem("n", sl.span, "the length of a slice")
     new.append(b)
     return SizeVar(b)

@@ -19,7 +19,18 @@ from futad.source.check_match import check_exhaustive, require_irrefutable
 from futad.source.check_pats import bind_pattern, distinct_sizes, require_constr
 from futad.source.check_rules import INFER, T_BOOL, T_I64, T_U8, infers
 from futad.source.lexer import qualified
-from futad.source.lints import copied_to_update, negated_base, on_budgeted, on_expression, shadows, unused, warn
+from futad.source.lints import (
+    BIND_BEFORE,
+    WITH_BINDING,
+    copied_to_update,
+    has_binding,
+    negated_base,
+    on_budgeted,
+    on_expression,
+    shadows,
+    unused,
+    warn,
+)
 from futad.source.opaque import is_abstract
 from futad.source.pretty import show_type
 from futad.source.sizes import MAX_WEIGHT, is_i64, key, poly, size_of_expr, value_of_expr, weight
@@ -349,6 +360,8 @@ def applied(ck: Checker, node: A.EApp, fun: TFun) -> SType:
     if fun.name is not None:
         s = value_of_expr(node.arg)
         if s is None and is_i64(node.arg):
+            if has_binding(node.arg):
+                warn(ck, WITH_BINDING, node.arg.span, BIND_BEFORE)
             b = ck.skolem(fun.name.name, node.arg.span, "computed by the argument")
             new.append(b)
             s = SizeVar(b)

@@ -12,6 +12,7 @@ from futad.source.ast import type_of
 from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
 from futad.source.check_types import bind_tparam, distinct_params, texp
+from futad.source.lints import warn
 from futad.source.opaque import opened
 from futad.source.pretty import show_size, show_type
 from futad.source.recursion import Open, check_rules
@@ -248,7 +249,9 @@ def _generalise(
                 code="E0306",
             )
         elif t.kind not in LOOSE_KINDS:
-            ck.default(t)
+            if ck.default(t) and top:
+                what = f"the type of this is ambiguous: {show_type(t)} is taken"
+                warn(ck, what, t.span or fd.span, f"annotate it: {show_type(t)}")
         elif fd.entry and not fd.params and not holds_function(result):  # which is refused as such
             raise TypeCheckError(
                 f"the type of the result of entry point '{fd.name}' cannot be inferred",

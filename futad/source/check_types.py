@@ -10,8 +10,10 @@ from futad.core.types import I64, PRIMS
 from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError
 from futad.source import ast as A
 from futad.source import hints
+from futad.source.lints import warn
+from futad.source.pretty import show_type
 from futad.source.sizes import consumed_name, size_of_expr
-from futad.source.traversals import set_unique, sizes_in, substitute
+from futad.source.traversals import parts, set_unique, sizes_in, substitute
 from futad.source.types import (
     Binding,
     Scheme,
@@ -24,6 +26,7 @@ from futad.source.types import (
     TPrim,
     TRecord,
     TSum,
+    resolve,
 )
 from futad.source.written import written
 
@@ -74,7 +77,10 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
     if type(te) is A.TERecord:
         return TRecord(tuple((n, texp(ck, e, anon)) for n, e in te.fields))
     if type(te) is A.TEUnique:
-        return set_unique(texp(ck, te.elem, anon))
+        t = texp(ck, te.elem, anon)
+        if not _may_hold_array(t):
+            warn(ck, f"declaring {show_type(t)} as unique has no effect", te.span, "it holds no array")
+        return set_unique(t)
     if type(te) is A.TEArrow:
         return _arrow(ck, te)
     if type(te) is A.TESum:
@@ -95,6 +101,13 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
                 ck.bind(n, b)
             return texp(ck, te.elem, anon)
     raise TypeCheckError("this type cannot be used here", te.span, code="E0311")
+
+
+def _may_hold_array(t: SType) -> bool:
+    t = resolve(t)
+    if isinstance(t, (TRecord, TSum)):
+        return any(map(_may_hold_array, parts(t)))
+    return not isinstance(t, (TPrim, TFun))
 
 
 def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:

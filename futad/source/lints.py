@@ -13,13 +13,15 @@ from futad.core.types import PRIMS
 from futad.errors import Lint, Span
 from futad.source import ast as A
 from futad.source import budgets
+from futad.source import modast as M
+from futad.source.ast import type_of
 from futad.source.causality import children
 from futad.source.lexer import qualified
 from futad.source.opaque import opened
 from futad.source.operators import Path, components, plain
 from futad.source.sizes import is_intrinsic
 from futad.source.traversals import parts
-from futad.source.types import Binding, SType, TFun, TPrim
+from futad.source.types import Binding, SType, TArray, TFun, TPrim
 from futad.source.written import atom, written
 
 if TYPE_CHECKING:
@@ -67,11 +69,18 @@ def elsewhere(ck: Checker, attrs: list[A.Attr]) -> None:
 def attributes(ck: Checker, attrs: list[A.Attr]) -> None:
     """Warn of attributes without meaning or effect."""
     for a in attrs:
+        if asks_for_checks(a):
+            continue
         if a.name in NO_EFFECT:
-            warn(ck, f"the attribute '{a.name}' has no effect", a.span)
+            warn(ck, f"the attribute '#[{a.name}]' has no effect", a.span)
         elif a.name not in ATTRIBUTES:
             near = ck.near(a.name, list(ATTRIBUTES))
             warn(ck, f"unknown attribute '{a.name}'", a.span, f"did you mean '{near}'?" if near else None)
+
+
+def asks_for_checks(a: A.Attr) -> bool:
+    """Whether it is `#[warn(safety_checks)]`, which is for expressions."""
+    return a.name == "warn" and a.args == ("safety_checks",)
 
 
 def on_expression(ck: Checker, e: A.EAttr) -> None:
@@ -80,7 +89,7 @@ def on_expression(ck: Checker, e: A.EAttr) -> None:
     x = plain(e)
     name, iterations = e.attr.name, type(x) is A.ELoop and type(x.form) is not A.WhileForm
     if name == "unroll" and not iterations and type(x) is not A.EApp:
-        warn(ck, "'unroll' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
+        warn(ck, "'#[unroll]' has no effect here", e.attr.span, "it is for 'for' loops, 'jmp' and 'mjp'")
     elif name in CONSTRUCTS and type(x) in (A.ELoop, A.EVar, A.ELit, A.ELambda, A.EIndex, A.ETuple, A.ERecord):
         warn(ck, f"'{name}' has no effect here", e.attr.span, "it is for applications of 'map', 'reduce' and the like")
 
@@ -103,7 +112,7 @@ def never_unrolled(ck: Checker, body: A.Expr, given: set[Binding]) -> None:
             if type(iterations) is A.EVar and iterations.binding in given:
                 warn(
                     ck,
-                    "'unroll' has no effect here",
+                    "'#[unroll]' has no effect here",
                     e.attr.span,
                     f"it is for loops whose number of iterations is a constant, and callers give '{iterations.name}'",
                 )
@@ -134,6 +143,67 @@ def negative_indices(ck: Checker, e: A.EIndex | A.EUpdate) -> None:
                 warn(ck, f"indices do not count from the end: {x.value} is out of bounds", x.span, hint)
 
 
+def has_binding(e: A.Expr | None) -> bool:
+    """Whether names are bound in an expression: it is no size that types can mention."""
+    return e is not None and (isinstance(e, BINDING) or any(map(has_binding, children(e))))
+
+
+BINDING = (A.ELet, A.ELetFun, A.ELambda, A.ELoop, A.EMatch)
+WITH_BINDING = "a size expression with binding: the size is not known to the rest of the program"
+BIND_BEFORE = "bind what it computes by a 'let' before this"
+
+
+def included(ck: Checker, spec: M.IncludeSpec, shown: list[str], more: list[str]) -> None:
+    """Warn of types that come into a module type twice, which are one."""
+    for name in more:
+        if name in shown:
+            warn(ck, f"Inclusion shadows type '{name}'", spec.span, "it is the same type then; name one otherwise")
+
+
+def of_uses(ck: Checker, body: A.Expr) -> None:
+    """Warn of arrays that are compared, and of checks where `#[warn(safety_checks)]` asks for that."""
+    stack = [body]
+    while stack:
+        e = stack.pop()
+        stack += children(e)
+        if type(e) is A.EApp and type(e.fun) is A.EVar and e.fun.name in ("==", "!=") and is_intrinsic(e.fun):
+            if _holds_array(type_of(e.arg)):
+                what = f"comparing arrays by '{e.fun.name}' is deprecated, and will stop working in Futhark"
+                warn(ck, what, e.fun.span, "and (map2 (==) xs ys)")
+        elif type(e) is A.EAttr and asks_for_checks(e.attr):
+            for span in _checked(e.expr):
+                at = span if span.file == ck.root.path else e.attr.span
+                warn(ck, "Safety check required at run time, unless it is shown that this cannot fail", at)
+
+
+def _holds_array(t: SType) -> bool:
+    t = opened(t)
+    return type(t) is TArray or any(map(_holds_array, parts(t)))
+
+
+def _checked(e: A.Expr) -> list[Span]:
+    """What may fail in an expression and in the functions that it may call."""
+    found: list[Span] = []
+    seen: set[Any] = set()
+    stack = [e]
+    while stack:
+        x = stack.pop()
+        stack += children(x)
+        if type(x) is A.EVar and x.binding is not None and type(x.binding.decl) is A.FunDef:
+            if x.binding not in seen:
+                seen.add(x.binding)
+                stack.append(x.binding.decl.body)
+        elif isinstance(x, (A.EIndex, A.EUpdate, A.ECoerce, A.EAssert, A.ERange)):
+            found.append(x.span)
+        elif type(x) is A.EVar and is_intrinsic(x) and x.name in FAILING:
+            f = _function(x.type)
+            if x.name not in ("/", "%", "//", "%%") or f is not None and _holds(f.param, "is_integral"):
+                found.append(x.span)
+    return found
+
+
+# Of the prelude: what fails for some arguments; divisions of integers.
+FAILING = frozenset("/ % // %% head last tail init take drop split unflatten iota replicate tabulate".split())
 DERIVATIVES = frozenset(("jvp", "jvp2", "vjp", "vjp2", "jmp", "jmp2", "mjp", "mjp2"))
 
 

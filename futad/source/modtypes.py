@@ -26,6 +26,7 @@ from futad.source.check_types import (
     distinct_params,
     texp,
 )
+from futad.source.lints import included
 from futad.source.namespace import BUILTIN_SIGS, FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 from futad.source.opaque import abstract_type
 from futad.source.pretty import show_type
@@ -62,6 +63,10 @@ _KIND_NAMES = {
 Specs = list[tuple[Any, Module]]
 
 
+def _types(specs: Specs) -> list[str]:
+    return [spec.name for spec, _ in specs if isinstance(spec, M.TypeSpec)]
+
+
 def specs_of(ck: Checker, s: Signature) -> Specs | None:
     """The specifications of a module type, each with the scope it is in; None if it restricts nothing."""
     sig = s.sig
@@ -72,6 +77,7 @@ def specs_of(ck: Checker, s: Signature) -> Specs | None:
                 inner = specs_of(ck, Signature(spec.sig, s.scope))
                 if inner is None:
                     return None
+                included(ck, spec, _types(out), _types(inner))
                 out += inner
             else:
                 out.append((spec, s.scope))

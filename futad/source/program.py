@@ -21,6 +21,7 @@ from futad.source.lints import (
     derivatives_of_integers,
     elsewhere,
     never_unrolled,
+    of_uses,
     shadows,
     starts_of_folds,
     warn,
@@ -326,6 +327,9 @@ def check_program(file: A.File) -> A.CheckedProgram:
     if any(name in file.text for name in DERIVATIVES):
         for d in ck.funs:
             derivatives_of_integers(ck, d.body)
+    if any(name in file.text for name in ("==", "!=", "safety_checks")):
+        for d in ck.funs:
+            of_uses(ck, d.body)
     if any(name in file.text for name in FOLDS):
         for d in ck.funs:
             starts_of_folds(ck, d)

@@ -83,7 +83,7 @@ def test_places_in_the_library(shipped, backend):
     with pytest.raises(futad.errors.BoundsError) as caught:
         futad.compile(PROGRAM, backend=backend).main(np.array([1.0]))
     first, line, *_ = str(caught.value).splitlines()
-    assert first.startswith("<futad>/own.fut:2:31: error: ") and line == OWN.splitlines()[1]
+    assert first.startswith("<futad>/own.fut:2:31: Error: ") and line == OWN.splitlines()[1]
     (shipped / "own.fut").write_text("def twice (x: f64) = 2 * y")
     with pytest.raises(futad.errors.SourceError) as caught:
         check_text(PROGRAM)
@@ -123,4 +123,4 @@ def test_commands(shipped, monkeypatch, capfdbinary):
     assert '"<futad>/own.fut:2:31' in cli("dev", "p.fut").out
     assert cli("c", "p.fut", "--executable", "-o", "p").code == 0
     done = shell("./p", Path.cwd(), input="[1.0]")
-    assert "<futad>/own.fut:2:31: error: " in done.stderr and OWN.splitlines()[1] in done.stderr
+    assert "<futad>/own.fut:2:31: Error: " in done.stderr and OWN.splitlines()[1] in done.stderr

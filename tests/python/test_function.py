@@ -204,7 +204,7 @@ def test_sizes_that_are_expressions():
 
     x, y, z = np.ones((2, 3)), np.array([1.0, 3.0, 6.0]), np.arange(4.0)
     np.testing.assert_allclose(f(x, y, z), [3 + 2 + 0 + 1, 3 + 3 + 1 + 3])
-    with pytest.raises(futad.ExecutionError, match="size 2, but its type says 3"):
+    with pytest.raises(futad.ExecutionError, match="invalid sizes: one has size 2, but its type says 3"):
         f(x, y[:2], z)
 
 

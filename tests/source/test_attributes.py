@@ -174,7 +174,7 @@ def k (xs: []i32) = #[sequential] (map (+ 1) xs)
     shown = [(w.message, w.span.line, w.span.col) for w in check_text(text).warnings]
     assert shown == [
         ("'sequential' has no effect here", 1, 23),
-        ("'unroll' has no effect here", 2, 20),
+        ("'#[unroll]' has no effect here", 2, 20),
         ("'flattening' has no effect here", 3, 54),
     ]
 
@@ -190,9 +190,9 @@ def main (k: i64) (x: f64) = #[true_dep] #[unroll] loop y = 1 for _i < k do y * 
 """
     warnings = check_text(text).warnings
     assert [(w.message, w.span.line, w.span.col) for w in warnings] == [
-        ("'unroll' has no effect here", 2, 36),
-        ("'unroll' has no effect here", 3, 57),
-        ("'unroll' has no effect here", 6, 44),
+        ("'#[unroll]' has no effect here", 2, 36),
+        ("'#[unroll]' has no effect here", 3, 57),
+        ("'#[unroll]' has no effect here", 6, 44),
     ]
     assert [w.hint and w.hint[-3:] for w in warnings] == ["'n'", "'m'", "'k'"]
 
@@ -201,6 +201,6 @@ def test_attributes_without_effect_are_named() -> None:
     text = "def f (x: i32) = #[opaque] x\n#[sequental]\ndef g (x: i32) = #[sequential] map (+ x) [1]\n"
     shown = [(w.message, w.span.line, w.span.col, w.hint) for w in check_text(text).warnings]
     assert shown == [
-        ("the attribute 'opaque' has no effect", 1, 20, None),
+        ("the attribute '#[opaque]' has no effect", 1, 20, None),
         ("unknown attribute 'sequental'", 2, 3, "did you mean 'sequential'?"),
     ]

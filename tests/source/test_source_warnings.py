@@ -5,8 +5,35 @@ from __future__ import annotations
 import pytest
 
 from futad.cli import main
+from futad.source.lints import WITH_BINDING
+
+SAFETY = "Safety check required at run time, unless it is shown that this cannot fail"
 
 CASES = [
+    ("def f (xs: []f64) (i: i64) = #[warn(safety_checks)] xs[i]", (1, 53), SAFETY),
+    ("def g (xs: []i64) (i: i64) = xs[i]\ndef f (is: []i64) = #[warn(safety_checks)] map (g is) is", (1, 30), SAFETY),
+    ("def f (x: i64) = #[warn(safety_checks)] (10 / x + 1)", (1, 45), SAFETY),
+    ("def f (x: []i64) = #[warn(safety_checks)] take 3 x", (1, 43), SAFETY),
+    ("def f (x: f64) = #[warn(other)] x", (1, 20), "the attribute '#[warn]' has no effect"),
+    (
+        "def f (xs: [][]i32) (ys: [][]i32) = xs == ys",
+        (1, 40),
+        "comparing arrays by '==' is deprecated, and will stop working in Futhark",
+    ),
+    (
+        "def f [n] (xs: [n](i32, i32)) (ys: [n](i32, i32)) = xs != ys",
+        (1, 56),
+        "comparing arrays by '!=' is deprecated, and will stop working in Futhark",
+    ),
+    ("def f (n: i64) = iota (let m = n + 2 in m * m)", (1, 24), WITH_BINDING),
+    ("def f (xs: []i64) = xs[:let m = 2 in m * m]", (1, 24), WITH_BINDING),
+    (
+        "module type a = {type t}\nmodule type b = {type t}\nmodule type c = {include a include b}\nentry f (x: i32) = x",
+        (3, 28),
+        "Inclusion shadows type 't'",
+    ),
+    ("type t = (i32, f64)\ndef f (x: *t) = x", (2, 11), "declaring (i32, f64) as unique has no effect"),
+    ("def plus x y = x + y", (1, 18), "the type of this is ambiguous: i32 is taken"),
     ("def f (x: f64) = let y = x in x", (1, 22), "'y' is not used"),
     ("def f (x: f64) = let (a, b) = (x, x) in a", (1, 26), "'b' is not used"),
     ("def f (x: f64) = let g y = y in x", (1, 18), "'g' is not used"),

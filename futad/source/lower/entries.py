@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from futad.core import ir
 from futad.core.types import I8, I64, ArrayType, Atom, Var, i64
-from futad.errors import Span
+from futad.errors import INVALID_SIZES, Span
 from futad.source import ast
 from futad.source.lower.calls import bind_params, close_function, function_scope, is_unique
 from futad.source.lower.core import Lowerer
@@ -149,7 +149,7 @@ class EntryParams:
 
     def require(self, v: Var, atom: Atom) -> None:
         ok = self.lw.b.scalar("eq", v, atom)
-        message = "an argument has size {}, but its type says {}"
+        message = f"{INVALID_SIZES}: one has size {{}}, but its type says {{}}"
         self.lw.b.emit(ir.Assert(ok, message, (v, atom), self.fd.span))
         require_product(self.lw, atom, self.fd.span)
 
