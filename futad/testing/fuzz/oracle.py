@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 Arrays = Sequence[Any]
-NEAR = {"f8": 1e-8, "f4": 5e-3}
-OF_TYPE = {2: 4e-2, 4: 5e-3}  # of results that are narrower than what a program computes in
-DOT = {"f8": 1e-9, "f4": 5e-3}
+NEAR = {"f8": 1e-8, "f4": 5e-3, "f2": 5e-2}
+DOT = {"f8": 1e-9, "f4": 5e-3, "f2": 5e-2}
 
 
 def equal(got: Arrays, want: Arrays, kind: str) -> str:
@@ -31,7 +30,7 @@ def equal(got: Arrays, want: Arrays, kind: str) -> str:
         else:
             with np.errstate(all="ignore"):
                 scale = 1 + np.max(np.abs(b[np.isfinite(b)]), initial=0)
-                near = max(tol, OF_TYPE.get(a.dtype.itemsize, 0)) * scale
+                near = max(tol, NEAR[a.dtype.str[1:]]) * scale
                 wrong = ~((a == b) | (np.isnan(a) & np.isnan(b)) | (np.abs(a - b) <= near))
         if wrong.any():
             at = tuple(int(i) for i in np.argwhere(wrong)[0])

@@ -62,7 +62,7 @@ class Program:
     smooth: bool = True
     least: dict[str, int] = field(default_factory=dict)
     most: dict[str, int] = field(default_factory=dict)
-    loose: bool = False  # computes in f16 or f32 also where t is f64
+    precision: str = "f8"  # by which tolerances results are compared where t is f64: it computes in f32 or f16
     outs: tuple[str, ...] = ()  # element types of the results; none: all are t
     around: bool = False  # sizes are tried around those of vectors
     special: bool = False  # inputs have NaN, infinities and zeros in them

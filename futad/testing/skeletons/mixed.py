@@ -94,7 +94,7 @@ def mixed(g: Gen) -> Program:
     out = f"(map (\\x -> {made.to('t', ka, 'x')}) {a}, small (t.sum (map (\\x -> {made.to('t', kb, 'x')}) {b})))"
     params = [Param("xs", ("n",)), Param("ys", ("n",))]
     program = g.program("mixed", params, [("n",), ()], f"{body}  {out}", "", {"n": 1})
-    program.smooth, program.loose = False, True
+    program.smooth, program.precision = False, "f4"
     return program
 
 

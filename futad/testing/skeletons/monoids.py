@@ -53,7 +53,7 @@ _TABLE = (
     # extrema and where they are; the two greatest
     _Monoid(("t", "i64"), (LOW, "(-1)"), ("if b0 > a0 then b0 else a0", "if b0 > a0 then b1 else a1"), ("x", "i"), "r0 + t.i64 r1 * 0.01", False),
     _Monoid(("t", "i64", "t"), (HIGH, "(-1)", "0"), ("if b0 < a0 then b0 else a0", "if b0 < a0 then b1 else a1", "if b0 < a0 then b2 else a2"), ("x", "is[i]", "y"), "r2 - t.i64 r1 * 0.01", False),
-    _Monoid(T2, (LOW, LOW), ("t.max a0 b0", "t.max (t.min a0 b0) (t.max a1 b1)"), ("x", LOW), "r0 + t.max (-2) r1", False),
+    _Monoid(T2, (LOW, LOW), ("t.max a0 b0", "if b0 > a0 then t.max a0 b1 else t.max a1 b0"), ("x", LOW), "r0 + t.max (-2) r1", False),
     # sums beside others: log-sum-exp, variance, products and their sums, matrices
     _Monoid(T2, (LOW, "0"), ("m", "a1 * t.exp (a0 - m) + b1 * t.exp (b0 - m)"), ("x", "1"), "r0 + t.log r1", False, "let m = t.max a0 b0 in "),
     _Monoid(("t", "t", "t"), ("0", "0", "0"), ("c", "(if c > 0 then a1 + (b1 - a1) * b0 / c else 0)", "(if c > 0 then a2 + b2 + (b1 - a1) * (b1 - a1) * a0 * b0 / c else 0)"), ("1", "x", "0"), "r1 + r2 / (r0 + 1)", True, "let c = a0 + b0 in "),
@@ -148,7 +148,7 @@ def rows(v: Vectors) -> str:
     size = g.c("3", "n", "5")
     at = "j" if size == "n" else "(j + 1) % n"
     made = o.of(o.made)
-    values = f"tabulate {size} (\\j -> let i = {at} in let x = {v.array()}[i] * ({z} + 0.3) in let y = {v.array()}[i] - {z} in {made})"
+    values = f"tabulate {size} (\\j -> let i = {at} in let x = {v.array()}[i] * ({z} + 0.3) + t.i64 j * 0.0137 in let y = {v.array()}[i] - {z} in {made})"
     op = _operator(v, o)
     if g.p(0.5):
         fold = f"(let {o.parts('r')} = reduce {op} {o.of(o.neutral)} ({values}) in small ({o.seen}))"
@@ -169,7 +169,7 @@ def binned(v: Vectors) -> str:
 
 _COMMUTING = {o.op for o in _TABLE if o.op in (
     ("a0 * b0",), ("a0 ^ b0",), ("i16.max a0 b0",), ("a0 != b0",), ("a0 * b0 - a1 * b1", "a0 * b1 + a1 * b0"),
-    ("t.max a0 b0", "t.max (t.min a0 b0) (t.max a1 b1)"), ("m", "a1 * t.exp (a0 - m) + b1 * t.exp (b0 - m)"),
+    ("t.max a0 b0", "if b0 > a0 then t.max a0 b1 else t.max a1 b0"), ("m", "a1 * t.exp (a0 - m) + b1 * t.exp (b0 - m)"),
     ("a0 + b0", "if a1 < b1 then a1 else b1"),
 )}  # fmt: skip
 

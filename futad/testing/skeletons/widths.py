@@ -142,8 +142,8 @@ def widths(g: Gen) -> Program:
         outs.append((w.scalars[-1][0], w.scalars[-1][1], ()))
     text = outs[0][0] if len(outs) == 1 else f"({', '.join(o for o, _, _ in outs)})"
     made = g.program("widths", params, [s for _, _, s in outs], f"{body}  {text}", outs=tuple(e for _, e, _ in outs))
-    made.around = made.loose = True
-    made.smooth = False
+    made.around, made.smooth = True, False
+    made.precision = "f2" if "f16" in made.text else "f4"
     return made
 
 

@@ -47,7 +47,7 @@ def mapped(g: Gen, p: Program) -> Program:
 
 
 def _alike(new: Program, p: Program) -> Program:
-    return replace(new, smooth=p.smooth, loose=p.loose, around=p.around, special=p.special)
+    return replace(new, smooth=p.smooth, precision=p.precision, around=p.around, special=p.special)
 
 
 def looped(g: Gen, p: Program) -> Program | None:
