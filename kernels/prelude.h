@@ -385,6 +385,12 @@ FUTAD_BITS(f64, double, uint64_t)
 FUTAD_BITS(f32, float, uint32_t)
 #endif
 
+/* Of the bits, so that lanes have a mask and no branch. */
+#define FUTAD_UNLESS_ZERO(T, t, u) \
+  FUTAD_INLINE t futad_unless_zero_##T(t x, t y) { return futad_from_bits_##T(futad_bits_##T(y) & -(u)(x != 0)); }
+FUTAD_UNLESS_ZERO(f64, double, uint64_t)
+FUTAD_UNLESS_ZERO(f32, float, uint32_t)
+
 /* `rank` numbers floats in their order, -0 just below 0, infinities and NaN outside.  `lost`: the low seven bits of the
  * rank of x where y is less than 33 floats away, else -1; `found`: the float next to y whose rank ends in the bits k. */
 #define FUTAD_LOST(T, t, u, i, most)                                                           \

@@ -20,12 +20,13 @@ class Tangents:
     in the output.
     """
 
-    __slots__ = ("b", "tan", "active")
+    __slots__ = ("b", "tan", "active", "steep")
 
-    def __init__(self, b: Builder, tan: dict[Var, Atom], active: set[Var]) -> None:
+    def __init__(self, b: Builder, tan: dict[Var, Atom], active: set[Var], steep: set[Var]) -> None:
         self.b = b
         self.tan = tan
         self.active = active
+        self.steep = steep  # results of operations that overflow at ordinary arguments
 
     def of(self, a: Atom) -> Atom | None:
         """The tangent of an atom, None for zero."""
@@ -57,7 +58,7 @@ class Tangents:
 
     def nested(self, lam: ir.Lambda, active: Sequence[bool]) -> tuple[list[Var], Tangents]:
         """Run the body of `lam` with tangent parameters for the active ones; they, and the inner scope."""
-        inner = Tangents(Builder(), self.tan, self.active)
+        inner = Tangents(Builder(), self.tan, self.active, self.steep)
         extra = [inner.fresh(p) for p, f in zip(lam.params, active, strict=True) if f]
         self.active.update(p for p, f in zip(lam.params, active, strict=True) if f)
         inner.run(lam.stms)
@@ -76,7 +77,7 @@ class Tangents:
 def expand_jvp(b: Builder, e: ir.Jvp) -> tuple[list[Atom], list[Atom]]:
     """Emit the code of a `Jvp`: primal results, their tangents."""
     copy = ir.Renamer()
-    t = Tangents(b, {}, set())
+    t = Tangents(b, {}, set(), set())
     for p, a, d in zip(e.lam.params, e.args, e.tangents, strict=True):
         q = Var(p.name, subst_type(p.type, copy.mapping))
         copy.mapping[p] = q

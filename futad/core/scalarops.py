@@ -318,6 +318,11 @@ _op("select", "bool a a -> a", ALL, np.where, "({0} ? {1} : {2})",
 # A number that counts as a constant for derivatives.
 _op("stop_gradient", "a -> a", FLOATS, np.positive, "({0})", lambda x, r: 0, flop=False, passes=True)
 
+# y, which is linear in the tangent x: 0 where x is, though y is 0 times infinity there.  For derivatives it is y.
+_op("unless_zero", "a a -> a", FLOATS, lambda x, y: np.where(x == 0, y.dtype.type(0), y),
+    "futad_unless_zero_{T}({0}, {1})", lambda x, y, r: 0, lambda x, y, r: 1, flop=False,
+    half="futad_from_bits_f16(x == 0 ? 0 : futad_bits_f16(y))")
+
 # --- floating-point functions ----------------------------------------------------------------------
 
 
@@ -447,6 +452,14 @@ for _p in PRIMS.values():
         {"float": f"futad_{{T}}_to_{_p.name}({{0}})" if _p.is_integral else _cast, "*": _cast}, flop=False)
 
 
+# Operations with finite derivatives at all finite arguments, and results that are finite unless they grow beyond all
+# floats by sums and products.
+FINITE = frozenset(
+    """add sub mul fma neg abs sgn min max select copysign floor ceil round trunc sin cos sinpi cospi tanh atan atanpi
+    asinh erf erfc hypot unless_zero one_minus_square inverse_quadratic sech_squared gaussian""".split()
+)
+# Operations whose results, and so derivatives of products with them, overflow at ordinary arguments.
+STEEP = frozenset("exp exp2 exp10 expm1 sinh cosh pow".split())
 SHIPPED = dict(OPS)  # without those that others have added
 REDUCTIONS = tuple([name for name, record in OPS.items() if record.reduction])
 

@@ -18,7 +18,7 @@ from futad.core import ir
 from futad.core.alias import Aliases, aliases
 from futad.core.ir import Lambda, Program, Stm
 from futad.core.node import Range
-from futad.core.scalarops import OPS
+from futad.core.scalarops import FINITE, OPS
 from futad.core.types import ONE, ZERO, AccType, ArrayType, Const, Prim, Type, Var
 from futad.legality import Legality
 from futad.rewrite.dce import asserting_functions, asserts
@@ -31,14 +31,6 @@ LEGAL = Legality(
 UNWRITTEN = LEGAL.condition("inputs unwritten", "the map would read what was overwritten since")
 SILENT = LEGAL.condition("asserts nothing", "an assertion about an element that nobody reads would not be made")
 ONLY = LEGAL.condition("one slice only", "other elements would be missing")
-
-
-# Operations with finite derivatives at all finite arguments, and results that are finite unless they grow beyond all
-# floats by sums and products.
-FINITE = frozenset(
-    """add sub mul fma neg abs sgn min max select copysign floor ceil round trunc sin cos sinpi cospi tanh atan atanpi
-    asinh erf erfc hypot one_minus_square inverse_quadratic sech_squared gaussian""".split()
-)
 
 
 def narrow(program: Program, everywhere: bool = False) -> Program:

@@ -15,7 +15,7 @@ from scipy import special
 import futad
 from futad.ad.expand import expand
 from futad.core import ir
-from futad.core.scalarops import OPS, ScalarOp
+from futad.core.scalarops import FINITE, OPS, ScalarOp
 from futad.core.types import F64, PRIMS, Prim, prim
 from futad.testing.programs.core_derived import derived_program
 from tests.support.ad_support import Derivs, like, make, many_directions, run, sizes_of
@@ -63,8 +63,8 @@ def test_reverse_equals_forward_at_special_values(t: Prim) -> None:
             continue  # linear between types: the transpose is the conversion back
         for i in range(len(args)):
             tangents = [np.ones_like(x) if i == j else np.zeros_like(x) for j, x in enumerate(args)]
-            if np.issubdtype(y.dtype, np.floating):
-                # Zero tangents times infinite partials are NaN: ask for one argument alone.
+            if np.issubdtype(y.dtype, np.floating) and (op.name in FINITE or op.name in ("div", "mod")):
+                # Zero tangents times infinite numbers are NaN: ask for one argument alone.
                 _, ydot = Derivs(d.program, [i]).jvp(args, [tangents[i]])
             else:
                 _, ydot = d.jvp(args, tangents)

@@ -10,7 +10,7 @@ from futad.ad.activity import carries
 from futad.ad.table import RULES, Rule
 from futad.core import ir
 from futad.core.builder import Builder, Ex
-from futad.core.scalarops import OPS
+from futad.core.scalarops import FINITE, OPS, STEEP
 from futad.core.types import BOOL, Atom, Const, prim_of
 
 if TYPE_CHECKING:
@@ -107,6 +107,8 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
         return
     if OPS[e.op].partials is None:
         return
+    if e.op in STEEP:
+        t.steep.add(stm.pat[0])
     args, result = _handles(t.b, stm)
     start = len(t.b.stms)
     total: Atom | None = None
@@ -116,6 +118,8 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
             continue
         c = scaled(e.op, i, args, result, t.b.ex(d))
         if c is not None:
+            if _singular(t, e, i) and type(d) is not Const:
+                c = t.b.ex(d).op("unless_zero", c)
             total = c.atom if total is None else t.b.plus(total, c.atom)
     if total is not None:
         t.set(stm.pat[0], total)
@@ -124,6 +128,15 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
             if isinstance(s.exp, ir.Op) and not tangents.isdisjoint(s.exp.args):
                 s.attrs = (ir.DERIVED,)
                 tangents.update(s.pat)
+
+
+def _singular(t: Tangents, e: ir.Op, i: int) -> bool:
+    """Whether the partial derivative by an argument may be infinite where the arguments are finite: a tangent of zero is
+    looked for then, as reverse mode has no adjoint where nothing is read.  Not of quotients, which take half as long
+    again with it: by zero these are infinite themselves."""
+    if e.op == "mul":
+        return e.args[1 - i] in t.steep
+    return e.op not in FINITE and e.op not in ("div", "mod") and prim_of(e.args[i]).is_float
 
 
 RULES[ir.Op] = Rule(_jvp, _vjp)
