@@ -131,7 +131,7 @@ def _jvp(t: Tangents, stm: ir.Stm) -> None:
 
 
 def _singular(t: Tangents, e: ir.Op, i: int) -> bool:
-    """Whether the partial derivative by an argument may be infinite where the arguments are finite: a tangent of zero is
+    """Whether the derivative by an argument may be infinite where the arguments are finite: a tangent of zero is
     looked for then, as reverse mode has no adjoint where nothing is read.  Not of quotients, which take half as long
     again with it: by zero these are infinite themselves."""
     if e.op == "mul":
