@@ -231,7 +231,8 @@ def described(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = ""
-    text = text.removeprefix("error: ") if isinstance(error, Error) else text
+    if isinstance(error, Error):
+        text = text.removeprefix("error: ").removeprefix("Error: ")
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

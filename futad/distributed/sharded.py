@@ -253,8 +253,8 @@ def shard(
     same calls; `client`: another communicator).  `shards`: how many; they are ranges of equal size, combined in a tree
     that depends on their number alone, so results have the same bits on any workers.  `folder`: where arrays in memory
     are written once for Dask's workers, which all must see.  `progress`: True: a bar; or a function of (done, total).
-    `timeout`: how many seconds a rank of MPI waits for another one that does not make the call, or finishes no shard;
-    None: for ever.
+    `timeout`: how many seconds a rank of MPI waits for another one that does not make the call, or finishes no shard,
+    and a caller of Dask where there are no workers; None: for ever.
 
     Raises UsageError if f has no such size, UnsupportedError, with the place in the source, if the program does not
     split along it.  In a call, on all ranks of MPI if one fails: its own exception on that one, an ExecutionError that
@@ -273,7 +273,7 @@ def shard(
     elif name == "dask":
         from futad.distributed.with_dask import Dask
 
-        made = Dask(client, folder)
+        made = Dask(client, folder, timeout)
     elif name == "mpi":
         from futad.distributed.with_mpi import MPI
 

@@ -14,6 +14,8 @@ import shutil
 import tempfile
 import time
 import weakref
+from collections.abc import Collection, Iterator
+from concurrent.futures import CancelledError
 from typing import Any
 
 import numpy as np
@@ -21,10 +23,12 @@ import numpy as np
 from futad.distributed.engines import Made, Told, ranges, settled
 from futad.distributed.job import Job
 from futad.distributed.recipes import InMemory, Mapped, Recipe
-from futad.errors import ExecutionError, UsageError, file_error
+from futad.errors import Error, ExecutionError, UsageError, file_error
 
 SECONDS = 1.0  # of work in a task, about: what a lost worker costs, and how often progress is told
 FIRST_TASKS = 4  # for each worker, while the work is not known
+LOOK = 1.0  # seconds without a task that ends, after which is looked whether there are workers
+ANSWER = 10.0  # seconds for the scheduler to answer
 BLOCK = 1 << 20  # bytes that are compared at a time
 
 
@@ -34,11 +38,11 @@ def run_range(job: Job, first: int, last: int) -> tuple[Any, Any]:
 
 
 class Dask:
-    """Workers of a `distributed.Client`."""
+    """Workers of a `distributed.Client`.  `timeout`: seconds for which there may be none."""
 
     name = "dask"
 
-    def __init__(self, client: Any, folder: str | None) -> None:
+    def __init__(self, client: Any, folder: str | None, timeout: float | None = None) -> None:
         try:
             import distributed
         except ImportError:
@@ -50,6 +54,7 @@ class Dask:
                 hint = "client = distributed.Client(...), then shard(..., client=client)"
                 raise UsageError("engine 'dask' needs a client, and there is none", hint=hint) from None
         self.client = client
+        self.timeout = timeout
         self._folder = folder
         self._spool = ""
         self._files: dict[int, tuple[weakref.ref[Any], Mapped]] = {}
@@ -59,7 +64,10 @@ class Dask:
         return settled(requested)
 
     def workers(self) -> int:
-        return len(self.client.nthreads())
+        try:
+            return len(self.client.sync(self.client.scheduler.ncores, callback_timeout=ANSWER))
+        except Exception:  # of Dask, Tornado or the system
+            return 0
 
     def recipe(self, array: Any) -> Recipe:
         """The array in a file, which is compared with it in later calls: an array that was changed is written again."""
@@ -93,8 +101,10 @@ class Dask:
         return contextlib.nullcontext()
 
     def run(self, job: Job, done: Told) -> Made:
-        from distributed import KilledWorker, as_completed
+        from distributed import KilledWorker
 
+        if self.client.status != "running":
+            raise ExecutionError(f"Dask's client is {self.client.status}")
         workers = max(1, self.workers())
         key = (job.split, job.level)
         each = self._cost.get(key)
@@ -106,24 +116,52 @@ class Dask:
         parts: dict[int, list[Any]] = {}
         count = sent = 0
         try:
-            for future in as_completed(futures):
+            for future in self._finished(futures):
                 a, b = futures[future]
                 try:
                     nodes, own = future.result()
                 except KilledWorker as e:
                     hint = "their logs say why; a shard may be more than their memory holds (more shards=)"
                     raise ExecutionError(f"workers died that ran the shards {a} to {b}: {e}", hint=hint) from None
+                except CancelledError:
+                    lost = f"Dask has lost the tasks of the shards {a} to {b}"
+                    raise ExecutionError(f"{lost}: its scheduler ended, or the client was closed") from None
                 for node, value in nodes.items():
                     sent += sum([np.asarray(v).nbytes for v in value])
                     tree.add(node, value)
                 parts |= dict(zip(range(a, b), own, strict=True))
                 count += b - a
                 done(count)
+        except RuntimeError as e:
+            if isinstance(e, Error) or self.client.status == "running":
+                raise
+            raise ExecutionError("Dask's client was closed during a call") from None
         finally:
-            for future in futures:
-                future.cancel()
+            if self.client.status == "running":
+                self.client.cancel(list(futures), asynchronous=True)
         self._cost[key] = (time.perf_counter() - start) * workers / job.shards
         return Made(tree.root(), [parts[k] for k in range(job.shards)], workers, len(spans), sent)
+
+
+    def _finished(self, futures: Collection[Any]) -> Iterator[Any]:
+        """Futures as they end.  Raises ExecutionError if Dask is gone, or has no workers for too long."""
+        from distributed import as_completed
+
+        ended = as_completed(futures)
+        count, seen = len(futures), time.monotonic()  # when there were workers
+        while count:
+            began = time.monotonic()
+            while not (batch := ended.next_batch(block=False)) and time.monotonic() - began < LOOK:
+                time.sleep(max(5e-4, min(2e-2, (time.monotonic() - began) / 20)))
+            yield from batch
+            count -= len(batch)
+            if self.client.status == "closed":
+                raise ExecutionError("Dask's client was closed during a call")
+            if batch or self.workers():
+                seen = time.monotonic()
+            elif self.timeout is not None and time.monotonic() - seen > self.timeout:
+                text = f"Dask's scheduler has had no workers, or has not answered, for {self.timeout:g} s"
+                raise ExecutionError(text, hint="shard(..., timeout=) is how long they are waited for")
 
 
 def _forget(engine: weakref.ref[Dask], key: int, path: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from futad.distributed import parquet, rows, shard
 from futad.errors import BoundsError, ExecutionError, FileNotFound, InputError, UsageError
 from tests.support.benchmark_programs import program
 from tests.support.needs import needs_cc
+from tests.support.paths import ROOT
 from tests.support.sharding import arguments, flat, same_bits
 
 distributed = pytest.importorskip("distributed")
@@ -238,3 +240,51 @@ def test_a_memory_map_larger_than_a_worker_may_hold(tmp_path):
     want = flat(futad.value_and_grad(f, argnums=1)(np.array(x[marked]), means))
     for g, w in zip(got, want, strict=True):
         np.testing.assert_allclose(g, w, rtol=1e-10)
+
+
+LOST = """
+import subprocess, sys, threading, time
+import distributed, numpy as np
+import futad
+from futad.distributed import rows, shard
+if __name__ == "__main__":
+    how = sys.argv[1]
+    def started(name, *more):
+        command = [sys.executable, "-m", f"distributed.cli.dask_{name}", "--scheduler-file", "file.json", *more]
+        return subprocess.Popen([*command, "--no-dashboard"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    others = [started("scheduler", "--port", "0"), started("worker", "--no-nanny", "--nthreads", "1")]
+    try:
+        client = distributed.Client(scheduler_file="file.json")
+        client.wait_for_workers(1)
+        f = futad.compile("entry f [n] (x: [n]f64) (a: f64): f64 = a * f64.sum x", backend="interp").f
+        D = shard(f, "n", client=client, shards=4, timeout=3)
+        assert D(np.ones(100), 2.0) == 200
+        def read(start, stop):
+            if stop: time.sleep(2)
+            return np.ones(stop - start)
+        end = {"scheduler": others[0].kill, "worker": others[1].kill, "client": client.close}[how]
+        threading.Timer(1.0, end).start()
+        try:
+            print(D(rows(read, 100), 2.0))
+        except futad.ExecutionError as e:
+            print(e.message)
+    finally:
+        for process in others: process.kill()
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ("scheduler", "its scheduler ended, or the client was closed"),
+        ("worker", "has had no workers, or has not answered, for 3 s"),
+        ("client", "client was closed"),
+    ],
+)
+def test_who_is_lost_for_good(how, said, tmp_path):
+    """Without a nanny nobody starts another worker."""
+    (tmp_path / "lost.py").write_text(LOST)
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "lost.py", how], cwd=tmp_path, env=env, stdout=subprocess.PIPE,
+                          stderr=subprocess.DEVNULL, text=True, timeout=100)  # fmt: skip
+    assert said in done.stdout

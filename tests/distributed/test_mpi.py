@@ -54,7 +54,7 @@ except ValueError as e:
     print(f"{rank} itself {e}\\n", end="", flush=True)
 """, tmp_path)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    said = ["0 error: rank 1 failed: ValueError: no such rows", "1 itself no such rows"]
+    said = ["0 Error: rank 1 failed: ValueError: no such rows", "1 itself no such rows"]
     assert sorted(done.stdout.splitlines()) == said
 
 

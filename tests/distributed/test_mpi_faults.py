@@ -133,7 +133,7 @@ def told(call):
     try:
         return call() and "a value"
     except Exception as e:
-        return str(e).splitlines()[0].removeprefix("error: ")
+        return getattr(e, "message", str(e))
 def say(*texts):
     print(f"{rank}: {'; '.join(map(str, texts))}\\n", end="", flush=True)
 """
