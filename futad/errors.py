@@ -275,6 +275,7 @@ class TooDeep(ExecutionError, RecursionError):
 
 # What checks of running programs say, as templates: in Futhark's words where it has such a check.
 OUT_OF_BOUNDS = "Index [{}] out of bounds for array of shape [{}]."
+SLICE_OUT_OF_BOUNDS = "Index [{}:{}] out of bounds for array of shape [{}]."
 DIVISION_BY_ZERO = "division by zero"
 NEGATIVE_SIZE = "Range 0..1..<{} is invalid: an array of negative size is needed"
 INVALID_SIZES = "entry point arguments have invalid sizes"  # Futhark says no more

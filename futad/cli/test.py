@@ -267,7 +267,7 @@ def _both(expected: list[Any], results: list[Any]) -> str:
 
 
 def matches(regex: str, text: str) -> bool:
-    """Whether a regular expression of a test block matches somewhere; its `.` matches ends of lines, too, as Futhark's."""
+    """Whether a regular expression of a test block matches somewhere; as in Futhark its `.` matches ends of lines."""
     return re.search(regex, text, re.DOTALL) is not None
 
 

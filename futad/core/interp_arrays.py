@@ -24,13 +24,22 @@ from futad.core.interp_machine import (
 from futad.core.node import Range
 from futad.core.types import ArrayType, elem_of
 from futad.core.work import MULTIPLY_ADD
-from futad.errors import EXCEEDS, OUT_OF_BOUNDS, ExecutionError, InternalError, OutOfMemory, Span, failed_check
+from futad.errors import (
+    EXCEEDS,
+    OUT_OF_BOUNDS,
+    SLICE_OUT_OF_BOUNDS,
+    ExecutionError,
+    InternalError,
+    OutOfMemory,
+    Span,
+    failed_check,
+)
 
 _ALL = slice(None)
 
 
-def _check(sc: Scope, bad: Any, index: Any, size: int, place: Span | None) -> None:
-    """Fails if `bad` (batched bool) holds in an active iteration, naming the index there."""
+def _check(sc: Scope, bad: Any, index: Any, size: int, place: Span | None, count: int | None = None) -> None:
+    """Fails if `bad` (batched bool) holds in an active iteration, naming the index there, or the range of `count`."""
     failed = select_lanes(sc, bad)
     if failed is False:
         return
@@ -39,10 +48,13 @@ def _check(sc: Scope, bad: Any, index: Any, size: int, place: Span | None) -> No
         where = sc.full_mask() if failed is True else failed
         lane = tuple([int(c[0]) for c in np.nonzero(where)])
     at = int(at_lane(lift_value(index, 0, sc.depth) if index.ndim else index, lane))
-    message = OUT_OF_BOUNDS.replace("{}", str(at), 1).replace("{}", str(size))
+    shown = [at, size] if count is None else [at, at + count, size]
+    template = message = OUT_OF_BOUNDS if count is None else SLICE_OUT_OF_BOUNDS
+    for value in shown:
+        message = message.replace("{}", str(value), 1)
     if place is None:
         raise InternalError(f"unchecked: {message}")
-    raise failed_check(OUT_OF_BOUNDS, message, place)
+    raise failed_check(template, message, place)
 
 
 class _Positions:
@@ -59,14 +71,16 @@ class _Positions:
             if isinstance(i, Range):
                 count = m.size(i.count, sc)
                 start, stride = (m.plain(m.lift(a, sc.depth)) for a in (i.start, i.stride))
+                dense = bool((stride == 1).all())
                 if count != 0:
-                    _check(sc, (start < 0) | (start >= n), start, n, check)
+                    _check(sc, (start < 0) | (start >= n), start, n, check, count if dense else None)
                 if count < 0:
                     raise ExecutionError(f"slice of negative size {count}", check)
                 if count > 0:
                     with np.errstate(over="ignore"):
                         last = start + stride * np.int64(count - 1)
-                    _check(sc, (last < 0) | (last >= n), last, n, check)
+                    shown = (start, n, check, count) if dense else (last, n, check)
+                    _check(sc, (last < 0) | (last >= n), *shown)
                 self.counts.append(count)
                 parts = [start, stride]
                 part: Any = (start, count, stride)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from futad.core import ir as core
 from futad.core.node import Range
 from futad.core.types import I64
-from futad.errors import OUT_OF_BOUNDS, Span
+from futad.errors import OUT_OF_BOUNDS, SLICE_OUT_OF_BOUNDS, Span
 from futad.imp import ir
 from futad.imp.dispatch import BOUNDS
 from futad.imp.ir import ONE, ZERO, Expr, Num, add, compare, mul, sub
@@ -55,16 +55,20 @@ def indexed(lo: Lowerer, v: View, index: core.Index, check: Span | None) -> View
 
 
 def _check_range(lo: Lowerer, start: Expr, count: Expr, step: Expr, size: Expr, span: Span) -> None:
-    """Every position of the range is within the size; the message names the first or last that is not."""
+    """Every position of the range is within the size; the message names the range, or with a stride the first or last
+    position that is not."""
     if start == ZERO and step == ONE and count == size:
         return
-    place = lo.place(span, OUT_OF_BOUNDS, (I64, I64))
+    place = lo.place(span, SLICE_OUT_OF_BOUNDS, (I64, I64, I64)) if step == ONE else lo.place(
+        span, OUT_OF_BOUNDS, (I64, I64)
+    )
     empty = compare("==", count, ZERO)
     start = lo.let(start, "start")
     last = lo.let(add(start, mul(sub(count, ONE), step)), "last")
     for at in (start, last):
         inside = ir.Bin("in_bounds", at, size, ir.TRUE.type)
-        lo.emit(ir.Check(compare("||", empty, inside), BOUNDS, place, (at, size)))
+        shown = (start, add(start, count), size) if step == ONE else (at, size)
+        lo.emit(ir.Check(compare("||", empty, inside), BOUNDS, place, shown))
 
 
 def if_inside(lo: Lowerer, index: Sequence[Expr], shape: Sequence[Expr], body: list[ir.Stmt]) -> None:

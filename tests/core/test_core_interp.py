@@ -154,8 +154,8 @@ def test_bounds(body, error, message, args):
      "negative size"),
     ('assert(false, "size {} is not {}", [n_1, i_3], @"b.fut:3:1-3:2")', AssertionFailed,
      "b.fut:3:1: Error: size 3 is not 7"),
-    ('let a_5: [2]f64 = xs_2[i_3:2i64:1i64]@"b.fut:3:1-3:2"', BoundsError, "Index [7] out of bounds for array"),
-    ('let a_5: [2]f64 = xs_2[2i64:2i64:1i64]@"b.fut:3:1-3:2"', BoundsError, "Index [3] out of bounds for array"),
+    ('let a_5: [2]f64 = xs_2[i_3:2i64:1i64]@"b.fut:3:1-3:2"', BoundsError, "Index [7:9] out of bounds for array"),
+    ('let a_5: [2]f64 = xs_2[2i64:2i64:1i64]@"b.fut:3:1-3:2"', BoundsError, "Index [2:4] out of bounds for array"),
     ('let a_5: [n_1]f64 = map(n_1, [xs_2], \\(x_6: f64) -> { let k_7: i64 = to_i64(x_6)'
      ' let y_8: f64 = xs_2[k_7]@"c.fut:1:1-1:2" in (y_8) })', BoundsError, "c.fut:1:1: Error: Index [4] out of bounds"),
     ('let a_5: [n_1]i64 = map(n_1, [xs_2], \\(x_6: f64) -> { let k_7: i64 = to_i64(x_6)'

@@ -138,3 +138,8 @@ def test_python_writes_powers_of_negatives_without_a_warning():
 
     text = f.source()
     assert "**" in text and not check_text(text, "a.fut").warnings
+
+
+def test_an_unknown_function_of_a_unit():
+    with pytest.raises(SourceError, match="unknown name 'm0'"):
+        check_text("entry main (x: i32) : i32 = m0.number () + x")

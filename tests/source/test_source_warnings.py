@@ -28,7 +28,7 @@ CASES = [
     ("def f (n: i64) = iota (let m = n + 2 in m * m)", (1, 24), WITH_BINDING),
     ("def f (xs: []i64) = xs[:let m = 2 in m * m]", (1, 24), WITH_BINDING),
     (
-        "module type a = {type t}\nmodule type b = {type t}\nmodule type c = {include a include b}\nentry f (x: i32) = x",
+        "module type a = {type t}\nmodule type b = {type t}\nmodule type c = {include a include b}",
         (3, 28),
         "Inclusion shadows type 't'",
     ),
