@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import ast
 import os
+import sysconfig
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -35,7 +37,14 @@ from futad.jax.jaxprs import (  # noqa: F401 (they register their rules)
 from futad.jax.jaxprs.lifted import Value, everywhere, whole
 from futad.jax.jaxprs.table import RULES, Site, Unsupported, elem_of_aval, key_shape
 
-_LIBRARIES = tuple([os.path.dirname(os.path.abspath(f)) + os.sep for f in (jax.__file__, __file__)])
+
+def _folder(path: str) -> str:
+    return os.path.abspath(path) + os.sep
+
+
+# Frames in these are not the user's; those in what else is installed, only where there are others.
+_LIBRARIES = (_folder(os.path.dirname(jax.__file__)), _folder(str(Path(__file__).parents[2])), "<frozen")
+_INSTALLED = tuple([_folder(sysconfig.get_path(kind)) for kind in ("stdlib", "purelib", "platlib")])
 LARGE = 256  # elements of a constant that becomes an argument of its own
 
 
@@ -113,7 +122,8 @@ class JaxprImporter:
 
     def _of_array(self, value: Any) -> Value:
         a = np.asarray(value)
-        elem = elem_of_aval(jax.typeof(value) if hasattr(value, "dtype") else jax.core.get_aval(value))
+        aval = jax.typeof(value) if hasattr(value, "dtype") else jax.core.get_aval(value)
+        elem = elem_of_aval(aval, "a constant that the function closes over")
         shape = tuple([i64(n) for n in a.shape])
         if not a.size or bool((a == a.flat[0]).all()):
             return everywhere(Const(elem, a.flat[0].item() if a.size else 0), shape)
@@ -152,7 +162,9 @@ class JaxprImporter:
 
         for eqn in jaxpr.eqns:
             self.jaxpr = jaxpr
-            made = self.equation(b, eqn, [read(v) for v in eqn.invars])
+            place = place_of(eqn)
+            with located(place):
+                made = self.equation(b, eqn, [read(v) for v in eqn.invars], place)
             env.update(zip(eqn.outvars, made, strict=True))
         return [read(v) for v in jaxpr.outvars]
 
@@ -161,23 +173,18 @@ class JaxprImporter:
         made = everywhere(Const(elem, np.asarray(v.val).item()), [i64(n) for n in v.aval.shape])
         return replace(made, bounds=bounds.of_array(np.asarray(v.val)))
 
-    def equation(self, b: Builder, eqn: Any, args: list[Value]) -> list[Value]:
-        place = place_of(eqn)
+    def equation(self, b: Builder, eqn: Any, args: list[Value], place: Span | None) -> list[Value]:
         name = eqn.primitive.name
         first = len(b.stms)
         try:
             rule = RULES.get(name)
             if rule is None:
-                raise Unsupported("has no rule in futad")
+                entry = name in ("futad", "futad_linear")
+                raise Unsupported("is an entry, which cannot be compiled again" if entry else "has no rule in futad")
             rule.check(eqn.params)
             made = rule.make(Site(self, b, eqn, place), *args)
         except Unsupported as e:
             raise UsageError(f"futad.jax.compile: primitive '{name}' {e}", place, hint=_hint(eqn)) from None
-        except Error as e:
-            if e.span is None:
-                e.span = place
-                e.args = (e.message,)
-            raise
         b.locate(first, place)
         every = [made] if isinstance(made, Value) else list(made)
         if (within := bounds.of_equation(eqn, [v.bounds for v in args])) is not None:
@@ -187,6 +194,19 @@ class JaxprImporter:
     def traced(self, b: Builder, f: Callable[..., Any], avals: Sequence[Any], args: Sequence[Value]) -> list[Value]:
         """What a function in JAX makes of operands of these shapes: for primitives that JAX itself is made of."""
         return self.run(b, jax.make_jaxpr(f)(*avals), args)
+
+
+@contextmanager
+def located(place: Span | None) -> Iterator[None]:
+    """Errors that come from here have a place, and show its line."""
+    try:
+        yield
+    except Error as e:
+        if e.span is None:
+            e.span = place
+            e.args = (e.message,)
+        e.locate({})
+        raise
 
 
 def key_shape_of(value: Any) -> tuple[int, ...]:
@@ -201,9 +221,11 @@ def _hint(eqn: Any) -> str:
 def place_of(eqn: Any) -> Span | None:
     """The line of the user's program that an equation comes from."""
     traceback = eqn.source_info.traceback
-    for frame in traceback.frames if traceback is not None else ():
-        file = frame.file_name
-        if not file.startswith(_LIBRARIES) and not file.startswith("<frozen"):
-            return Span(file, frame.line_num, 1, frame.line_num, 1)
-    return None
+    frames = [f for f in (traceback.frames if traceback is not None else ()) if not f.file_name.startswith(_LIBRARIES)]
+    frames = [f for f in frames if not f.file_name.startswith(_INSTALLED)] or frames
+    return span_of(frames[0].file_name, frames[0].line_num) if frames else None
+
+
+def span_of(file: str, line: int) -> Span:
+    return Span(file, line, 1, line, 1)
 

@@ -21,8 +21,8 @@ from futad.core.builder import Builder
 from futad.core.check import check_program
 from futad.core.entry import EntryType
 from futad.core.types import I64, ZERO, Atom, Const, Type, Var, array_of, elem_of, shape_of
-from futad.errors import UsageError
-from futad.jax.jaxprs.importer import JaxprImporter
+from futad.errors import Span, UsageError
+from futad.jax.jaxprs.importer import JaxprImporter, located, span_of
 from futad.jax.jaxprs.lifted import dense, whole
 from futad.jax.jaxprs.specs import is_wide, leaf_type, numbered, read_leaf, struct_of, tree_type
 from futad.jax.jaxprs.table import elem_of_aval, shape_of_aval
@@ -92,23 +92,30 @@ def imported(f: Callable[..., Any], specs: Sequence[Any], name: str) -> tuple[ir
             for n, (part, tree) in zip(names, flat, strict=True)
         ]
         closed, out = jax.make_jaxpr(f, return_shape=True)(*args)
-        return program_of(closed, out, names, [tree for _, tree in flat], name)
+        with located(place := defined_at(f)):
+            return program_of(closed, out, names, [tree for _, tree in flat], name, place)
+
+
+def defined_at(f: Callable[..., Any]) -> Span | None:
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    return span_of(code.co_filename, code.co_firstlineno) if code is not None else None
 
 
 def program_of(
-    closed: Any, out: Any, names: Sequence[str], trees: Sequence[Any], name: str
+    closed: Any, out: Any, names: Sequence[str], trees: Sequence[Any], name: str, place: Span | None = None
 ) -> tuple[ir.Program, list[Any]]:
-    """The program of a traced function whose arguments have these names and trees, and whose result is like `out`."""
+    """The program of a traced function whose arguments have these names and trees, and whose result is like `out`;
+    `place`: where it is defined."""
     avals = [v.aval for v in closed.jaxpr.invars]
     sizes = size_parameters(avals)
     size_vars = list(sizes.values())
     importer = JaxprImporter(sizes)
     owner = [n for n, tree in zip(names, trees, strict=True) for _ in range(tree.num_leaves)]
     params = [
-        Var(n, array_of(elem_of_aval(a), *[importer.size(d) for d in shape_of_aval(a)]))
+        Var(n, array_of(elem_of_aval(a, f"argument '{n}'"), *[importer.size(d) for d in shape_of_aval(a)]))
         for n, a in zip(owner, avals, strict=True)
     ]
-    assert_sizes(importer, sizes)
+    assert_sizes(importer, sizes, place)
     b = Builder()
     results = [dense(b, v) for v in importer.run(b, closed, [whole(p) for p in params])]
     hidden = importer.hidden
@@ -160,16 +167,16 @@ def size_parameters(avals: Sequence[Any]) -> dict[str, Var]:
     return {t: Var(re.sub(r"\W+", "_", t).strip("_"), I64) for t in texts}
 
 
-def assert_sizes(importer: JaxprImporter, sizes: Mapping[str, Var]) -> None:
+def assert_sizes(importer: JaxprImporter, sizes: Mapping[str, Var], place: Span | None) -> None:
     """Dimensions that are expressions of others are what these say; others have an element, as JAX takes for granted
     where it leaves out checks."""
     for text, v in sizes.items():
         if _PLAIN.match(text):
             some, message = importer.top.op("lt", ZERO, v), f"the size {text} is {{}}, and has to be positive"
-            importer.top.add(ir.Stm((), ir.Assert(some, message, (v,), None)))
+            importer.top.add(ir.Stm((), ir.Assert(some, message, (v,), place)))
         else:
             del importer.known[text]
             wanted = importer.size(text)
             importer.known[text] = v
             message = f"a dimension of an argument is {{}}, but {text} is {{}}"
-            importer.top.add(ir.Stm((), ir.Assert(importer.top.op("eq", v, wanted), message, (v, wanted), None)))
+            importer.top.add(ir.Stm((), ir.Assert(importer.top.op("eq", v, wanted), message, (v, wanted), place)))

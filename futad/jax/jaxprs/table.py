@@ -89,15 +89,15 @@ def shape_of_aval(aval: Any) -> tuple[Any, ...]:
     return (*aval.shape, *key_shape(aval))
 
 
-def elem_of_aval(aval: Any) -> Prim:
-    """Raises DtypeError for an element type that futad does not have."""
+def elem_of_aval(aval: Any, what: str = "") -> Prim:
+    """Raises DtypeError for an element type that futad does not have; `what` it is of."""
     if key_shape(aval):
         return U32
     if aval.dtype == jax.dtypes.float0:  # of tangents that JAX does not have
         return BOOL
     name = str(aval.dtype)
     if name not in _PRIMS:
-        raise DtypeError(f"element type {name} is not one of futad's: {', '.join(_PRIMS)}")
+        raise DtypeError(f"{what and what + ': '}element type {name} is not one of futad's: {', '.join(_PRIMS)}")
     return _PRIMS[name]
 
 
