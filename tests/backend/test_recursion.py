@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
-import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -337,21 +334,3 @@ def test_devices_say_what_they_cannot_run():
 def test_auto_takes_a_backend_that_runs_it():
     program = futad.compile(COUNT, backend="auto")
     assert program.main(5) == 5 and not isinstance(program._executable.executor(), Interpreted)
-
-
-FUTHARK = Path(os.environ.get("FUTHARK_TESTS", "")) if os.environ.get("FUTHARK_TESTS") else None
-FILES = [
-    *["flattening/recursion-match", "shapes/recursive-sized-map", "shapes/recursion0", "shapes/recursion1"],
-    *[f"higher-order-functions/recursion{k}" for k in range(5)],
-    *[f"recursion-error{k}" for k in range(7)],
-]
-
-
-@pytest.mark.skipif(FUTHARK is None, reason="FUTHARK_TESTS names no folder of Futhark's tests")
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("name", FILES)
-def test_futhark(name, backend):
-    assert FUTHARK is not None
-    run = [sys.executable, "-m", "futad", "test", "-b", backend, str(FUTHARK / f"{name}.fut")]
-    done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=300)
-    assert done.returncode == 0 and "0 failed" in done.stdout + done.stderr, done.stdout + done.stderr

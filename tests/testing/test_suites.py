@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support.paths import ROOT
 from tests.tools import suites
 
@@ -26,6 +28,15 @@ PROGRAMS = {
 
 
 def test_each_class(tmp_path: Path) -> None:
+    for kind, text in PROGRAMS.items():
+        file = tmp_path / "a.fut"
+        file.write_text(text)
+        if kind != "slow":
+            assert suites.outcomes(file, ["interp"])["interp"][0] == kind, text
+
+
+@pytest.mark.slow
+def test_the_command(tmp_path: Path) -> None:
     folder = tmp_path / "tests"
     folder.mkdir()
     for kind, text in PROGRAMS.items():
