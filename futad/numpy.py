@@ -395,8 +395,10 @@ def clip(x: Any, low: Any = None, high: Any = None) -> Array:
 
 def logaddexp(a: Any, b: Any) -> Array:
     """log(exp(a) + exp(b)), in range."""
-    top = maximum(a, b)
-    return where(isinf(top), top, top + log1p(exp(-absolute(a - b))))
+    # At ties `maximum` gives its derivative to the first argument and `minimum` to the other one's negative, so that
+    # the sum is half of each; -abs(a - b) would have none.
+    top = maximum(b, a)
+    return where(isinf(top), top, top + log1p(exp(minimum(subtract(a, b), subtract(b, a)))))
 
 
 def astype(x: Any, dtype: Any) -> Array:

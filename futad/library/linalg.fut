@@ -312,8 +312,7 @@ module mk_linalg (R: float) = {
 
   -- QR and least squares ----------------------------------------------------------------------------------------------
 
-  -- Rows k of the first result are the vectors v of reflections 1 - c v v', with the c; then what is left of a.  Signs
-  -- are LAPACK's: where nothing is left below the diagonal there is no reflection.
+  -- Rows k of the first result are the vectors v of reflections 1 - c v v', with the c; then what is left of a.
   local def reflect [m][n] (a: [m][n]t): (*[n][m]t, *[n]t, *[m][n]t) =
     loop (vs, cs, a) = (replicate n (replicate m 0), replicate n 0, copy a) for k < n do
       let x = copy a[k:, k]
@@ -321,7 +320,7 @@ module mk_linalg (R: float) = {
       let v0 = if x[0] >= 0 then x[0] + s else x[0] - s
       let v = map2 (\i x -> if i == 0 then v0 else x) (iota (m - k)) x
       let vv = dot v v
-      let c = if all (== 0) x[1:] then 0 else 2 / vv
+      let c = if vv == 0 then 0 else 2 / vv
       let w = vecmat v a[k:, k:]
       let a = a with [k:, k:] = map2 (\y row -> map2 (\x z -> x - c * y * z) row w) v a[k:, k:]
       let vs = vs with [k, k:] = v
@@ -334,7 +333,10 @@ module mk_linalg (R: float) = {
       let v = copy vs[k, k:]
       let w = vecmat v q[k:, k:]
       in q with [k:, k:] = map2 (\y row -> map2 (\x z -> x - cs[k] * y * z) row w) v q[k:, k:]
-    in (q, upper r[:n])
+    -- Signs are LAPACK's, which does not reflect where nothing is left below the diagonal.  Here that is a reflection,
+    -- whose derivative is right, with the sign taken back.
+    let signs = map2 (\k v -> if cs[k] != 0 && all (== 0) v[k + 1:] then -1 else 1) (iota n) vs
+    in (map (map2 (*) signs) q, map2 (\s row -> map (s *) row) signs (upper r[:n]))
 
   -- q r = a, q with orthonormal columns, r upper triangular, of a matrix with at least as many rows as columns.
   -- Derivatives are those of a matrix of full rank.
@@ -377,7 +379,8 @@ module mk_linalg (R: float) = {
     in map (\i -> i64.sum (map (\j -> i64.bool (before j i)) (iota n))) (iota n)
 
   -- Jacobi's method: in each round n/2 rotations of different pairs of rows and columns, all pairs in a sweep, until
-  -- nothing is left beside the diagonal, and once more, so that tangents have arrived, too.
+  -- nothing is left beside the diagonal, and once more, so that tangents have arrived, too.  Of a diagonal matrix the
+  -- k-th derivatives arrive by the k-th sweep.
   local def jacobi [n] (a: [n][n]t): (*[n]t, *[n][n]t) =
     let rotate_all r (a: [n][n]t) (v: [n][n]t): (*[n][n]t, *[n][n]t) =
       let ps = map (partner n r) (iota n)
@@ -393,7 +396,7 @@ module mk_linalg (R: float) = {
     let beside a = R.sum (map2 (\i row -> R.sum (map2 (\j x -> if i == j then 0 else x * x) (iota n) row)) (iota n) a)
     let size = R.epsilon * R.epsilon * R.sum (map (\row -> dot row row) a)
     let (a, v, _) =
-      loop (a, v, k) = (copy a, eye n, 0) while k < 40 && beside a > size do
+      loop (a, v, k) = (copy a, eye n, 0) while k < 2 || k < 40 && beside a > size do
         let (a, v) = sweep a v
         in (a, v, k + 1)
     let (a, v) = sweep a v

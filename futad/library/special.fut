@@ -44,7 +44,7 @@ module mk_special (R: float) = {
               7.86869131145613259100e-4, 1.84631831751005468180e-5, 1.42151175831644588870e-7,
               2.04426310338993978564e-15]
          in if R.(q < c 0) then R.neg x else x
-       else if R.(other == c 0) then (if R.(q < c 0) then R.(neg inf) else R.inf)
+       else if R.(other == c 0) then (if R.(q < c 0) then R.log other else R.(neg (log other)))
        else R.nan
 }
 
@@ -124,12 +124,18 @@ local def beta_fraction (a: f64) (b: f64) (x: f64): f64 =
         in (h * change, c, d, m + 1, end)).0
 
 -- The logarithm of x^a (1 - x)^b / B(a, b).
-local def beta_weight (a: f64) (b: f64) (x: f64): f64 =
-  a * f64.log x + b * f64.log1p (-x) + f64.lgamma (a + b) - f64.lgamma a - f64.lgamma b
+local def log_beta (a: f64) (b: f64): f64 = f64.lgamma a + f64.lgamma b - f64.lgamma (a + b)
+local def beta_weight (a: f64) (b: f64) (x: f64): f64 = a * f64.log x + b * f64.log1p (-x) - log_beta a b
+
+local def beta_density (a: f64) (b: f64) (x: f64): f64 =
+  let left = if a == 1 && x == 0 then 0 else (a - 1) * f64.log x
+  let right = if b == 1 && x == 1 then 0 else (b - 1) * f64.log1p (-x)
+  in f64.exp (left + right - log_beta a b)
 
 local def beta_value (a: f64) (b: f64) (x: f64): f64 =
   if !(a > 0 && b > 0 && x >= 0 && x <= 1) || a == f64.inf || b == f64.inf then f64.nan
-  else if x == 0 || x == 1 then x
+  else if x == 0 then (x * f64.exp (-log_beta a b / a)) ** a / a
+  else if x == 1 then 1 - ((1 - x) * f64.exp (-log_beta a b / b)) ** b / b
   else if x * (a + b + 2) < a + 1 then f64.exp (beta_weight a b x) * beta_fraction a b x / a
   else 1 - f64.exp (beta_weight a b x) * beta_fraction b a (1 - x) / b
 
@@ -140,7 +146,7 @@ def beta_inc (a: f64) (b: f64) (x: f64): f64 =
               let inside = x > 0 && x < 1
               in (ab + (if inside then g * jvp (\a -> beta_value a b x) a 1 else 0),
                   bb + (if inside then g * jvp (\b -> beta_value a b x) b 1 else 0),
-                  xb + g * f64.exp (beta_weight a b x - f64.log x - f64.log1p (-x))))
+                  xb + g * beta_density a b x))
            (a, b, x) |> (.3)
 
 -- The modified Bessel functions of order k = 0, and of order 1, near 0 over x / 2; times e^-|x|.  By the power series,

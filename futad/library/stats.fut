@@ -20,20 +20,35 @@ module mk_stats (R: float) = {
   local def times_log (a: t) (x: t): t = if R.(a == zero && x == zero) then zero else R.(a * log x)
   local def times_log1p (a: t) (x: t): t = if R.(a == zero && x == i64 (-1)) then zero else R.(a * log1p x)
 
-  -- log (sum (exp xs)) without overflow; -inf of no numbers.
-  def logsumexp [n] (xs: [n]t): t =
+  -- log (1 + x^2), also where the square alone is out of range.
+  local def log1p_square (x: t): t =
+    if R.(abs x < i64 1 / epsilon) then R.(log1p (x * x)) else R.(i64 2 * log (abs x))
+
+  -- What keeps exponentials of xs in range.
+  local def shift [n] (xs: [n]t): t =
     let most = R.maximum xs
-    let m = if R.(isinf most || isnan most) then zero else most
+    in if R.(isinf most || isnan most) then zero else most
+
+  -- A number m, and log (sum (exp xs)) - m without overflow: apart, as of large numbers the sum would lose digits.
+  local def log_total [n] (xs: [n]t): (t, t) =
+    let m = shift xs
     let s = R.sum (map (\x -> R.(exp (x - m))) xs)
-    in R.(m + log s)
+    in (m, R.log s)
+
+  -- log (sum (exp xs)) without overflow; -inf of no numbers.
+  def logsumexp [n] (xs: [n]t): t = let (m, l) = log_total xs in m R.+ l
 
   -- log (exp x + exp y).
   def logaddexp (x: t) (y: t): t =
     if R.(isinf x || isinf y) then R.max x y else R.(max y x + log1p (exp (min (x - y) (y - x))))
 
   -- The exponentials of numbers over their sum; and the logarithms of that.
-  def log_softmax [n] (xs: [n]t): [n]t = let s = logsumexp xs in map (R.- s) xs
-  def softmax [n] (xs: [n]t): [n]t = map R.exp (log_softmax xs)
+  def log_softmax [n] (xs: [n]t): [n]t = let (m, l) = log_total xs in map (\x -> R.(x - m - l)) xs
+  def softmax [n] (xs: [n]t): [n]t =
+    let m = shift xs
+    let es = map (\x -> R.(exp (x - m))) xs
+    let s = R.sum es
+    in map (R./ s) es
 
   -- 1 / (1 + exp (-x)), its logarithm, and log (1 + exp x).  Without branches, which loops of many numbers could not
   -- take several at a time of.  `min` and `max` give their derivative at ties to the first argument: at 0 the order of
@@ -56,10 +71,11 @@ module mk_stats (R: float) = {
   def normal_logcdf (mu: t) (sigma: t) (x: t): t =
     let z = R.((x - mu) / sigma)
     let far = R.i64 (if R.num_bits == 64 then -20 else -9)
-    in if R.(z > i64 5) then R.(log1p (neg (erfc (z / sqrt (i64 2)) / i64 2)))
+    in if R.(z > zero) then R.(log1p (neg (erfc (z / sqrt (i64 2)) / i64 2)))
        else if z R.> far then R.(log (erfc (neg z / sqrt (i64 2)) / i64 2))
        else
-         let w = R.(i64 1 / (z * z))
+         let u = R.(i64 1 / z)
+         let w = R.(u * u)
          let s = R.(w * (i64 (-1) + w * (i64 3 + w * (i64 (-15) + w * (i64 105 + w * (i64 (-945) + w * i64 10395))))))
          in R.(log1p s - z * z / i64 2 - log (neg z) - half_log_2pi)
 
@@ -83,13 +99,21 @@ module mk_stats (R: float) = {
     in R.(neg (z + i64 2 * softplus (neg z) + log b))
   def cauchy_logpdf (mu: t) (b: t) (x: t): t =
     let z = R.((x - mu) / b)
-    in R.(neg (log1p (z * z) + log (pi * b)))
+    in R.(neg (log1p_square z + log (pi * b)))
 
   -- Student's t of nu degrees of freedom, location mu and scale b.
   def student_t_logpdf (nu: t) (mu: t) (b: t) (x: t): t =
     let z = R.((x - mu) / b)
     let h = R.(nu / i64 2)
-    in R.(lgamma (h + c 0.5) - lgamma h - log (nu * pi) / i64 2 - log b - (h + c 0.5) * log1p (z * z / nu))
+    -- log (gamma (h + 1/2) / (gamma h sqrt (2 pi h))): of large numbers the logarithms would cancel.
+    let scale =
+      if R.(h < i64 16) then R.(lgamma (h + c 0.5) - lgamma h - log h / i64 2 - half_log_2pi)
+      else
+        let w = R.(i64 1 / (h * h))
+        let s = R.(c 0.125 - w * (c 0.005208333333333333 - w * (c 0.0015625 - w * (c 0.0011858258928571428
+                   - w * (c 0.0016818576388888889 - w * c 0.003834117542613636)))))
+        in R.(neg (s / h) - half_log_2pi)
+    in R.(scale - log b - (h + c 0.5) * log1p_square (z / sqrt nu))
 
   -- The same for all x of a...b.
   def uniform_logpdf (a: t) (b: t) (x: t): t = if R.(x < a || x > b) then none else R.(neg (log (b - a)))
@@ -141,7 +165,8 @@ module mk_stats (R: float) = {
   -- k with probability ps[k], or softmax logits; -inf for other k.
   def categorical_logpmf [n] (ps: [n]t) (k: i64): t = if k < 0 || k >= n then none else R.log ps[k]
   def categorical_logit_logpmf [n] (logits: [n]t) (k: i64): t =
-    if k < 0 || k >= n then none else logits[k] R.- logsumexp logits
+    if k < 0 || k >= n then none
+    else let (m, l) = log_total logits in R.(logits[k] - m - l)
 
   -- NaN of no numbers.
   def mean [n] (xs: [n]t): t = R.sum xs R./ R.i64 n
