@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import selectors
+import shutil
 import signal
 import stat
 import struct
@@ -27,12 +28,28 @@ LEFT = 1  # seconds without output after its end: it has left somebody behind wh
 MOST = 1 << 20  # bytes of what it says that are kept
 
 
+# A shell that runs a command and ends with its status, 128 and the signal's number if it was ended by one.  Once the
+# standard input closes, it ends at once, with all that runs in its session; the folder of temporary files goes.
+_WATCHED = (
+    "/bin/sh", "-c",
+    'exec 3<&0; "$@" 3<&- </dev/null & made=$!; '
+    '{ read -r nothing; rm -rf -- "$TMPDIR"; kill -9 0; } <&3 >/dev/null 2>&1 & watch=$!; '
+    "exec 3<&-; wait $made 2>/dev/null; status=$?; kill $watch; exit $status",
+    "futad",
+)  # fmt: skip
+
+
 def run_compiler(command: Sequence[str], work: Path) -> subprocess.CompletedProcess[str]:
     """Runs a compiler; its temporary files are in `work`, its messages in English.
 
-    Raises BackendError if it takes longer than `PATIENCE`: other processes may wait for what it makes.
+    It ends with this process, however that ends, and the folder goes.  Raises BackendError if it takes longer than
+    `PATIENCE`: other processes may wait for what it makes.
     """
-    done = _run(command, {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}, PATIENCE, SILENCE)
+    environment = {**os.environ, "TMPDIR": str(work), "LC_ALL": "C"}
+    watch = _WATCHED if shutil.which(command[0]) else ()
+    ends, ours = os.pipe()  # the system closes the other end with this process
+    with os.fdopen(ours, "wb"), os.fdopen(ends, "rb") as told:
+        done = _run(command, environment, PATIENCE, SILENCE, watch, told.fileno())
     if done is None:
         raise BackendError(f"the compiler {command[0]} has not finished after {PATIENCE} s, and was stopped")
     return done
@@ -45,11 +62,13 @@ def version_of(command: Sequence[str]) -> str | None:
 
 
 def _run(
-    command: Sequence[str], environment: dict[str, str], patience: float, silence: float | None
-) -> subprocess.CompletedProcess[str] | None:
-    """None if it takes longer than `patience`.  After `silence` seconds a line on stderr tells of it."""
+    command: Sequence[str], environment: dict[str, str], patience: float, silence: float | None,
+    by: Sequence[str] = (), told: int = subprocess.DEVNULL,
+) -> subprocess.CompletedProcess[str] | None:  # fmt: skip
+    """None if it takes longer than `patience`.  After `silence` seconds a line on stderr tells of it.  `by`: what runs
+    it, with the standard input `told`."""
     with subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+        [*by, *command], stdin=told, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
         start_new_session=True,
     ) as process:  # fmt: skip
         try:
@@ -61,7 +80,8 @@ def _run(
             _stop(process)
             return None
     out, err = [text.decode(errors="replace") for text in said]
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
+    status = process.returncode
+    return subprocess.CompletedProcess(command, 128 - status if by and status > 128 else status, out, err)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
