@@ -33,6 +33,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "interrupts.h"
+
 #if defined(__AVX512F__)
 #define FUTAD_GEMM_BYTES 64
 #define FUTAD_GEMM_MR 8
@@ -63,6 +65,7 @@ static __thread void *futad_gemm_space;
 static __thread size_t futad_gemm_space_bytes;
 
 static void *futad_gemm_reserve(size_t bytes) {
+  void *const held = futad_hold();
   if (futad_gemm_space_bytes < bytes) {
     free(futad_gemm_space);
     futad_gemm_space = aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -71,6 +74,7 @@ static void *futad_gemm_reserve(size_t bytes) {
     futad_packed = (int64_t)futad_gemm_space_bytes;
 #endif
   }
+  futad_go_on(held);
   return futad_gemm_space;
 }
 

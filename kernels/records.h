@@ -98,7 +98,12 @@ static __attribute__((noinline, unused)) int64_t futad_keep_more(struct futad_co
 static inline __attribute__((unused)) int64_t futad_keep(struct futad_context *ctx, int64_t bytes) {
   bytes = bytes ? bytes : 8;
   struct futad_records *const r = FUTAD_RECORDS(ctx);
-  if (FUTAD_UNLIKELY(!r || (uint64_t)(r->end - r->at) < (uint64_t)bytes)) return futad_keep_more(ctx, bytes);
+  if (FUTAD_UNLIKELY(!r || (uint64_t)(r->end - r->at) < (uint64_t)bytes)) {
+    void *const held = futad_hold();
+    const int64_t more = futad_keep_more(ctx, bytes);
+    futad_go_on(held);
+    return more;
+  }
   char *const record = r->at;
   r->at += bytes;
   r->now->made++;
@@ -140,11 +145,16 @@ static inline __attribute__((unused)) void futad_give_back(struct futad_context 
 #endif
   c->back++;
   r->back++;
-  if (FUTAD_UNLIKELY(c->back + others == c->made)) futad_chunk_empty(r, c);
+  if (FUTAD_UNLIKELY(c->back + others == c->made)) {
+    void *const held = futad_hold();
+    futad_chunk_empty(r, c);
+    futad_go_on(held);
+  }
 }
 
 /* Blocks are cut anew, and what a call has left is forgotten: for its first thread, and for the others. */
 static void futad_records_clear(struct futad_context *ctx) {
+  void *const held = futad_hold();
   struct futad_records *const r = FUTAD_RECORDS(ctx);
   if (r) {
     for (struct futad_chunk *c = r->large, *next; c; c = next) {
@@ -165,6 +175,7 @@ static void futad_records_clear(struct futad_context *ctx) {
   }
   for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) futad_records_clear(ctx->threads[i]);
+  futad_go_on(held);
 }
 
 static void futad_records_free(void *data) {

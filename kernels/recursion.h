@@ -32,17 +32,28 @@ struct futad_stack {
 
 /* In use while a call runs on a stack; no memory of the slot's own. */
 #define FUTAD_ON(ctx) ((struct futad_stack *)(ctx)->slots[FUTAD_STACK_SLOT].data)
+#define FUTAD_END(ctx) __atomic_load_n(&FUTAD_ON(ctx)->end, __ATOMIC_RELAXED) /* which an interrupt moves */
 
 /* Whether there is no room for another activation; its place, as a failure that says so. */
 static __attribute__((noinline, cold, unused)) int64_t futad_too_deep(struct futad_context *ctx, int64_t place) {
   struct futad_stack *const stack = FUTAD_ON(ctx);
+  if (stack->end == FUTAD_NOWHERE) return ctx->error.code = FUTAD_STOPPED;
   stack->deep = true;
   futad_fail(ctx, FUTAD_ASSERT, place, 0, stack->mebibytes, 0, 0);
   return ctx->error.code;
 }
 
 #define FUTAD_ROOM(ctx, place) \
-  if (FUTAD_UNLIKELY((char *)__builtin_frame_address(0) < FUTAD_ON(ctx)->end)) return futad_too_deep(ctx, place)
+  if (FUTAD_UNLIKELY((char *)__builtin_frame_address(0) < FUTAD_END(ctx))) return futad_too_deep(ctx, place)
+
+/* In loops that may take long. */
+#define FUTAD_ASKS(label)                                   \
+  do {                                                      \
+    if (FUTAD_UNLIKELY(FUTAD_END(ctx) == FUTAD_NOWHERE)) {  \
+      ctx->error.code = FUTAD_STOPPED;                      \
+      goto label;                                           \
+    }                                                       \
+  } while (0)
 
 static inline int futad_block_list(uint64_t bytes) { return 63 - __builtin_clzll(bytes); }
 
@@ -111,6 +122,7 @@ static size_t futad_stack_bytes(void) {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 static void futad_switched(unsigned high, unsigned low) {
   struct futad_stack *const stack = (struct futad_stack *)((uintptr_t)high << 16 << 16 | (uintptr_t)low);
+  futad_stack_runs(&stack->end);
   stack->run(stack->given);
 }
 
@@ -152,8 +164,10 @@ static bool futad_elsewhere(struct futad_stack *stack) { return stack == NULL; }
  * for them already. */
 static __attribute__((unused)) void futad_on_stack(struct futad_context *ctx, void (*run)(void *), void *given) {
   struct futad_slot *const slot = &ctx->slots[FUTAD_STACK_SLOT];
+  void *const held = futad_hold(); /* activations have memory */
   if (slot->data) {
     run(given);
+    futad_go_on(held);
     return;
   }
   struct futad_stack stack;
@@ -164,14 +178,17 @@ static __attribute__((unused)) void futad_on_stack(struct futad_context *ctx, vo
   if (!futad_elsewhere(&stack)) {
     stack.mebibytes = 2;
     stack.end = (char *)__builtin_frame_address(0) - ((size_t)stack.mebibytes << 20);
+    futad_stack_runs(&stack.end);
     run(given);
   }
+  futad_stack_runs(NULL);
   slot->data = NULL;
   for (int i = 0; i < FUTAD_BLOCK_LISTS; i++)
     for (void *data = stack.blocks[i], *next; data; data = next) {
       next = *(void **)data;
       free(data);
     }
+  futad_go_on(held);
 }
 
 /* An entry, and a thread's pieces of a parallel nest, as what `futad_on_stack` runs. */

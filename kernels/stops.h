@@ -8,8 +8,7 @@
 #define FUTAD_STOPS_H
 
 #include "prelude.h"
-
-#define FUTAD_STOPPED 6 /* a code of `ctx->error` */
+#include "interrupts.h"
 
 static bool futad_stopping;
 

@@ -38,6 +38,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "interrupts.h"
 #if defined(__linux__) && !defined(FUTAD_POOL_PORTABLE)
 #define FUTAD_POOL_LINUX 1
 #include <linux/futex.h>
@@ -100,6 +101,8 @@ struct futad_pool {
   uint32_t done __attribute__((aligned(64))); /* chunks that are done, to sleep on */
   uint32_t waiting;  /* whether the caller sleeps until all are */
   uint32_t taken;    /* whether somebody has the pool */
+  uint32_t ours;     /* for a call that may be interrupted, see interrupts.h */
+  void *held;
   int32_t threads;   /* 0: not known yet */
   int32_t workers;   /* threads beside the caller that exist */
   int64_t refused;   /* nanoseconds of jobs of this call that did not pay */
@@ -264,7 +267,11 @@ static int32_t futad_pool_count(void) {
 
 static inline int64_t futad_pool_threads(void) {
   int32_t n = FUTAD_POOL_GET(futad_pool->threads);
-  if (!n) FUTAD_POOL_PUT(futad_pool->threads, n = futad_pool_count());
+  if (!n) {
+    void *const held = futad_hold();
+    FUTAD_POOL_PUT(futad_pool->threads, n = futad_pool_count());
+    futad_go_on(held);
+  }
   return n;
 }
 
@@ -284,8 +291,12 @@ static void futad_pool_work(struct futad_pool *t) {
     /* Another job's are not used: it has another number, so that the exchange fails. */
     void (*run)(void *, int64_t) = __atomic_load_n(&t->run, __ATOMIC_RELAXED);
     void *job = __atomic_load_n(&t->job, __ATOMIC_RELAXED);
+    const uint32_t ours = __atomic_load_n(&t->ours, __ATOMIC_RELAXED);
     if (!__atomic_compare_exchange_n(&t->state, &state, state + 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) continue;
-    run(job, (int64_t)chunk);
+    if (ours)
+      futad_abandonable(run, job, (int64_t)chunk);
+    else
+      run(job, (int64_t)chunk);
     if (__atomic_add_fetch(&t->done, 1, __ATOMIC_SEQ_CST) == chunks && __atomic_load_n(&t->waiting, __ATOMIC_SEQ_CST))
       futad_pool_wake(&t->done, 1);
   }
@@ -298,6 +309,7 @@ static void *futad_pool_worker_main(void *own) {
   __atomic_store_n(&m->id, (int32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
 #endif
   futad_pool_prompt();
+  futad_interrupts_join();
   uint32_t number = 0;
   for (;;) {
     futad_pool_work(t);
@@ -321,6 +333,7 @@ static void futad_pool_forked(void) {
   const int32_t threads = t->threads;
   *t = (struct futad_pool)FUTAD_POOL_NEW;
   t->threads = threads;
+  futad_interrupts_forked();
 }
 
 /* Before the pool is first taken, so that no process is made between the two. */
@@ -380,7 +393,13 @@ static __attribute__((unused)) bool futad_pool_post(int64_t chunks, int64_t help
   struct futad_pool *t = futad_pool;
   uint32_t free = 0;
   futad_pool_watch();
-  if (!__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return false;
+  void *const held = futad_hold();
+  if (!__atomic_compare_exchange_n(&t->taken, &free, 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+    futad_go_on(held);
+    return false;
+  }
+  t->held = held;
+  __atomic_store_n(&t->ours, futad_calls(), __ATOMIC_RELAXED);
   if (t->workers < helpers) futad_pool_grow(t, (int32_t)helpers);
   __atomic_store_n(&t->run, run, __ATOMIC_RELAXED);
   __atomic_store_n(&t->job, job, __ATOMIC_RELAXED);
@@ -409,7 +428,9 @@ static __attribute__((unused)) void futad_pool_finish(int64_t chunks) {
     FUTAD_POOL_PUT(t->waiting, 1);
     if (__atomic_load_n(&t->done, __ATOMIC_SEQ_CST) == done) futad_pool_sleep(&t->done, done);
   }
+  void *const held = t->held;
   __atomic_store_n(&t->taken, 0, __ATOMIC_RELEASE);
+  futad_go_on(held);
 }
 
 /* Several threads have done a job in so many nanoseconds, that one does in `ns`. */

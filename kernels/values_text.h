@@ -130,10 +130,12 @@ static void futad_write_value(FILE *out, int prim, int rank, const int64_t *shap
 /* A line `tag: value` on stderr, whole whatever other threads print. */
 static __attribute__((noinline, cold, unused)) void futad_trace(const char *tag, int prim, int rank,
                                                                 const int64_t *shape, const void *data) {
+  void *const held = futad_hold();
   flockfile(stderr);
   fprintf(stderr, "%s: ", tag);
   futad_write_value(stderr, prim, rank, shape, data);
   fputc('\n', stderr);
   funlockfile(stderr);
+  futad_go_on(held);
 }
 #endif

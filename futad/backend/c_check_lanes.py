@@ -14,6 +14,7 @@ from futad.imp.ir import Expr
 class LaneCheckingEmitter(CEmitter):
     """See above."""
 
+    interrupts = False
     watched = False  # in an iteration of a loop that is looked at
 
     def runtime(self) -> tuple[str, str]:
@@ -35,10 +36,10 @@ class LaneCheckingEmitter(CEmitter):
         self.line(f"  goto {self.label};")
         self.line("}")
 
-    def iteration(self, body: list[ir.Stmt]) -> None:
+    def iteration(self, body: list[ir.Stmt], endless: bool = False) -> None:
         if self.watched:
             self.line("  futad_lanes_next();")
-        super().iteration(body)
+        super().iteration(body, endless)
 
     def expr(self, e: Expr) -> str:
         if self.watched and isinstance(e, ir.Load):

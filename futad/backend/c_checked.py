@@ -78,6 +78,7 @@ def changed(text: str, changes: list[tuple[str, str]]) -> str:
 class CheckedEmitter(CEmitter):
     """C for checked execution."""
 
+    interrupts = False
     records_header = "check_records.h"
     merges = False  # races are looked for in each nest
 

@@ -37,6 +37,7 @@ from futad.imp.walk import loads_in, parts, statements
 
 FEW = 4  # elements that are folded one by one
 FAR = 16  # elements that GCC may step over in vectors
+LONG = (ir.For, ir.While, ir.VectorisedFor, ir.Blocks, ir.Gemm, Contract)  # what makes an iteration of a loop long
 
 
 # Iterations that are run again are to give the bits that they gave the first time, and each budget the same derivative.
@@ -55,6 +56,7 @@ class CEmitter(Emitter):
 
     reports: Reports | None = None  # of what is bound
     stops = False  # see `Target.stops`
+    interrupts = True  # see kernels/interrupts.h
     records_header = "records.h"
     merges = True  # see `c_merged_regions`
 
@@ -92,6 +94,7 @@ class CEmitter(Emitter):
         self.number_of_regions = 0
         self.recursing: set[str] = set()  # the functions that may call recursive ones, and these
         self.in_frame = False  # in one of these
+        self.asks = False  # where these have room: an interrupt is asked for, in loops that may take long
         self.records = False  # whether there are records
         self.home = "ctx->slots"  # where the slots are
         self.number_of_tasks = 0
@@ -110,6 +113,8 @@ class CEmitter(Emitter):
         kinds = {type(s) for f in self.module.functions for s in statements(f.body)}
         self.records, self.forks = any(issubclass(k, records.Keep) for k in kinds), Fork in kinds
         last = slots + bool(self.recursing)
+        if not self.interrupts or self.reports is not None:  # checks call Python, and have memory of their own
+            self.line("#define FUTAD_UNINTERRUPTED 1")
         self.line(f"#define FUTAD_SLOTS {last + self.records + self.forks + (measures > 0)}")
         if self.records:
             self.line(f"#define FUTAD_RECORDS_SLOT {last}")
@@ -177,7 +182,7 @@ class CEmitter(Emitter):
         if self.multicore:
             self.declared = c_threads.declared_in(f)
         deep = not f.local and f.name in self.recursing
-        self.in_frame = f.recursive is not None
+        self.in_frame, self.asks = f.recursive is not None, f.name in self.recursing
         self.home = "ctx->slots" if f.recursive is None else "own" if f.recursive[0] else ""
         self.line("")
         self.line(f"{self.head(f, deep)} {{")
@@ -400,9 +405,11 @@ class CEmitter(Emitter):
 
     # -- loops
 
-    def iteration(self, body: list[ir.Stmt]) -> None:
+    def iteration(self, body: list[ir.Stmt], endless: bool = False) -> None:
         if self.stops and not self.in_lanes:
             self.line(f"  FUTAD_STOPS({self.label});")
+        elif self.asks and not self.in_lanes and (endless or any(isinstance(x, LONG) for x in statements(body))):
+            self.line(f"  FUTAD_ASKS({self.label});")
         super().iteration(body)
 
     def block(self, body: list[ir.Stmt]) -> None:

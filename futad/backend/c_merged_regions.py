@@ -188,8 +188,8 @@ def _own_names(s: ir.Stmt) -> set[str]:
 def _function(
     em: CEmitter, loop: ir.For, name: str, types: Mapping[str, str], fields: Mapping[str, str], assigned: set[str]
 ) -> list[str]:
-    outer = em.lines, em.depth, em.label
-    em.lines, em.depth, em.label, em.merged = [], 1, "failed", True
+    outer = em.lines, em.depth, em.label, em.asks
+    em.lines, em.depth, em.label, em.asks, em.merged = [], 1, "failed", False, True
     head = f"void {name}(void *job, struct futad_context *ctx, int64_t worker)"
     em.lines += ["", f"static __attribute__((noinline)) {head} {{"]
     em.line(f"struct {name} *const region = job;")
@@ -208,7 +208,7 @@ def _function(
     em.line("  if (FUTAD_UNLIKELY(ctx->error.code)) __atomic_store_n(&merged->failed, 1, __ATOMIC_RELEASE);")
     em.line("}")
     made = em.lines
-    em.lines, em.depth, em.label = outer
+    em.lines, em.depth, em.label, em.asks = outer
     em.merged = False
     return made
 

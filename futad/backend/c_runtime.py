@@ -1,6 +1,7 @@
 """The C that every emitted file starts with: contexts, slots, failures; threads for `multicore`."""
 
 RUNTIME = r"""#include "prelude.h"
+#include "interrupts.h"
 
 #ifdef FUTAD_POOL_H
 #define FUTAD_MOST_THREADS FUTAD_POOL_MOST
@@ -97,10 +98,12 @@ static __attribute__((noinline, cold, unused)) void *futad_grow(struct futad_con
   }
   wanted = slot->bytes ? bytes + bytes / 4 : bytes;
   wanted = (wanted + 127) / 64 * 64;
+  void *const held = futad_hold();
   free(slot->data);
   slot->data = futad_alloc(&wanted);
   slot->bytes = slot->data ? wanted : 0;
   ctx->allocations++;
+  futad_go_on(held);
   if (!slot->data) futad_fail(ctx, FUTAD_MEMORY, -1, bytes, 1, 0, 0);
   return slot->data;
 }
@@ -164,6 +167,7 @@ static __attribute__((unused)) void *futad_append(struct futad_context *ctx, str
   }
   int64_t before = (char *)data - (char *)own->data;
   if (FUTAD_LIKELY((uint64_t)count <= (uint64_t)(own->bytes - before) / (uint64_t)size)) return data;
+  void *const held = futad_hold();
   struct futad_slot full = *own;
   *own = (struct futad_slot){NULL, 0};
   void *to = futad_grow(ctx, own, count > INT64_MAX / 2 ? INT64_MAX : count + count / 2, size);
@@ -175,6 +179,7 @@ static __attribute__((unused)) void *futad_append(struct futad_context *ctx, str
   }
 #endif
   free(full.data);
+  futad_go_on(held);
   return to;
 }
 
@@ -226,14 +231,62 @@ static void futad_records_free(void *data);
 
 struct futad_context *futad_new(void) { return calloc(1, sizeof(struct futad_context)); }
 
-void futad_free(struct futad_context *ctx) {
+void futad_free(struct futad_context *ctx);
+
+/* All memory of a context goes. */
+static void futad_empty(struct futad_context *ctx) {
   for (int i = 1; i < FUTAD_MOST_THREADS; i++)
     if (ctx->threads[i]) futad_free(ctx->threads[i]);
 #ifdef FUTAD_RECORDS_SLOT
   futad_records_free(ctx->slots[FUTAD_RECORDS_SLOT].data);
 #endif
   for (int64_t i = 0; i < FUTAD_SLOTS; i++) free(ctx->slots[i].data);
+}
+
+void futad_free(struct futad_context *ctx) {
+  futad_empty(ctx);
   free(ctx);
+}
+
+typedef int64_t futad_entry(struct futad_context *, void **, struct futad_result *);
+
+#ifndef FUTAD_UNINTERRUPTED
+/* A call that may be interrupted, see interrupts.h. */
+static __attribute__((noinline)) int64_t futad_interruptible(struct futad_context *ctx, void **args,
+                                                             struct futad_result *results) {
+  struct futad_interrupts *const all = futad_interrupts;
+  int64_t code = FUTAD_STOPPED;
+  jmp_buf back;
+  all->of[0].back = NULL;
+  all->of[0].end = NULL;
+  if (!++all->calls) all->calls = 1;
+  FUTAD_INTERRUPTS_PUT(all->running, all->calls);
+  if (!_setjmp(back)) {
+    FUTAD_INTERRUPTS_PUT(all->of[0].back, &back);
+    if (!futad_ending(all)) code = ((futad_entry *)args[-1])(ctx, args, results);
+  }
+  FUTAD_INTERRUPTS_PUT(all->of[0].back, NULL);
+  const bool stopped = futad_ending(all);
+  FUTAD_INTERRUPTS_PUT(all->running, 0);
+  FUTAD_INTERRUPTS_PUT(all->stopping, 0);
+  if (FUTAD_LIKELY(!stopped)) return code;
+#ifdef FUTAD_POOL_H
+  futad_pool_idle();
+#endif
+  futad_empty(ctx);
+  memset(ctx, 0, sizeof *ctx);
+  return ctx->error.code = FUTAD_STOPPED;
+}
+#endif
+
+/* The entry whose address is args[-1]. */
+int64_t futad_call(struct futad_context *ctx, void **args, struct futad_result *results) {
+#ifndef FUTAD_UNINTERRUPTED
+  const struct futad_interrupts *const all = futad_interrupts;
+  if (all->armed && !all->running && pthread_equal(all->of[0].thread, pthread_self()))
+    return futad_interruptible(ctx, args, results);
+#endif
+  return ((futad_entry *)args[-1])(ctx, args, results);
 }
 
 /* The slot whose memory this is, -1 if none. */
@@ -356,7 +409,11 @@ static inline int64_t futad_threads(struct futad_context *ctx, int64_t steps, in
   if (extra > 0 && FUTAD_GRAIN > 1 && n > work / (8 * extra)) n = work / (8 * extra);
   if (n < 1) n = 1;
   for (int64_t i = 1; i < n; i++) {
-    if (!ctx->threads[i]) ctx->threads[i] = futad_new();
+    if (!ctx->threads[i]) {
+      void *const held = futad_hold();
+      ctx->threads[i] = futad_new();
+      futad_go_on(held);
+    }
     if (!ctx->threads[i]) return i;
     ctx->threads[i]->inside = true;
     ctx->threads[i]->error.code = FUTAD_OK;
@@ -449,6 +506,7 @@ static __attribute__((noinline, cold, unused)) void futad_parallel(struct futad_
 
 /* Takes over the first thread's failure, if any failed. */
 static inline int64_t futad_gather(struct futad_context *ctx, int64_t n) {
+  if (FUTAD_UNLIKELY(futad_to_stop())) ctx->error.code = FUTAD_STOPPED;
   if (ctx->error.code) return ctx->error.code;
   for (int64_t i = 1; i < n; i++)
     if (ctx->threads[i]->error.code) {

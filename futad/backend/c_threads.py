@@ -82,9 +82,9 @@ def _head(s: ir.Parallel, name: str) -> str:
 
 def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -> list[str]:
     """The function."""
-    outer = em.lines, em.depth, em.label
+    outer = em.lines, em.depth, em.label, em.asks
     em.lines, em.depth, em.label = [], 0, "failed"
-    deep = any(isinstance(x, ir.Invoke) and x.name in em.recursing for x in statements(s.body))
+    em.asks = deep = any(isinstance(x, ir.Invoke) and x.name in em.recursing for x in statements(s.body))
     em.line("")
     em.line(f"static __attribute__((noinline)) {_head(s, name + '_on' if deep else name)} {{")
     em.depth = 1
@@ -129,7 +129,7 @@ def _region(em: CEmitter, s: ir.Parallel, name: str, captured: dict[str, str]) -
         em.line("  futad_on_stack(ctx, futad_do_piece, &piece);")
         em.line("}")
     made = em.lines
-    em.lines, em.depth, em.label = outer
+    em.lines, em.depth, em.label, em.asks = outer
     return made
 
 

@@ -107,8 +107,8 @@ class Emitter:
         self.block(body)
         self.depth -= 1
 
-    def iteration(self, body: list[Stmt]) -> None:
-        """What a loop does again and again."""
+    def iteration(self, body: list[Stmt], endless: bool = False) -> None:
+        """What a loop does again and again; `endless`: perhaps for ever."""
         self.nested(body)
 
     # -- expressions
@@ -193,7 +193,7 @@ class Emitter:
 
     def while_(self, s: ir.While) -> None:
         self.line(f"while ({self.expr(s.cond)}) {{")
-        self.iteration(s.body)
+        self.iteration(s.body, endless=True)
         self.line("}")
 
     def if_(self, s: ir.If) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 import math
+import signal
 import struct
 import sys
 import threading
@@ -89,14 +90,16 @@ class _Frame:
     fills it in."""
 
     def __init__(self, lib: ctypes.CDLL, f: CFunction, stride: int) -> None:
-        self.call = getattr(lib, f.symbol)
+        self.entry: int = ctypes.cast(getattr(lib, f.symbol), ctypes.c_void_p).value or 0
+        self.call = lib.futad_call  # of the entry, whose address is before those of the arguments
         self.call.restype = ctypes.c_int64
         self.call.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
         self.labels = [label for label, _, _ in f.params]
         self.kinds = [(elem.dtype, rank) for _, elem, rank in f.params]
-        pointers: Any = np.zeros(max(1, len(f.params)), np.uintp)
-        self.pointers = memoryview(pointers)
-        self.pointers_address = pointers.ctypes.data
+        pointers: Any = np.zeros(1 + max(1, len(f.params)), np.uintp)
+        pointers[0] = self.entry
+        self.pointers = memoryview(pointers[1:])
+        self.pointers_address = pointers[1:].ctypes.data
         self.raw = np.zeros((max(1, len(f.results)), stride), np.int64)
         self.raw_address = self.raw.ctypes.data
         numbers = [words[:1].view(t.dtype)[:1] for words, (t, _) in zip(self.raw, f.results, strict=False)]
@@ -266,16 +269,28 @@ class _Context:
             self.lib.futad_release(address)
 
 
-_pool: dict[str, int] = {}
+_shared: dict[str, int] = {}
 
 
 def share_pool(lib: ctypes.CDLL) -> None:
-    """Let the library use the same threads as those loaded before it (`kernels/thread_pool.h`)."""
-    if hasattr(lib, "futad_pool_share"):
-        lib.futad_pool_share.restype = ctypes.c_void_p
-        lib.futad_pool_share.argtypes = [ctypes.c_void_p]
-        own = lib.futad_pool_share(None)
-        lib.futad_pool_share(_pool.setdefault("pool", own))
+    """Let the library use the same threads as those loaded before it (`kernels/thread_pool.h`), and the same handlers
+    of signals (`kernels/interrupts.h`)."""
+    for name in ("futad_interrupts_share", "futad_pool_share"):
+        if (share := getattr(lib, name, None)) is not None:
+            share.restype, share.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
+            share(_shared.setdefault(name, share(None)))
+
+
+RENEWED = 1e-3  # seconds after which a call looks whether an interrupt would still end it
+
+
+def _armed(lib: ctypes.CDLL, now: float) -> float:
+    """From now on an interrupt ends calls, if this is Python's main thread and its handler the usual one; until when
+    nobody need look."""
+    if threading.get_ident() != threading.main_thread().ident or (arm := getattr(lib, "futad_arm", None)) is None:
+        return 0.0
+    arm(signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    return now + RENEWED
 
 
 class CLibrary:
@@ -299,6 +314,7 @@ class CLibrary:
             getattr(lib, name).restype = ctypes.c_int64
         self._frames = {name: _Frame(lib, f, 2 + layout.max_rank) for name, f in layout.functions.items()}
         self._lock = threading.Lock()
+        self._armed_until = 0.0
         share_pool(lib)
         self._context = _Context(lib)
         self._finalizer = self._closing()
@@ -322,6 +338,9 @@ class CLibrary:
         if forks.is_held(self._lock):
             self._renewed().abandon()
             self._lock = threading.Lock()
+        self._armed_until = 0.0
+        if (forked := getattr(self.lib, "futad_interrupts_forked", None)) is not None:
+            forked()
 
     def forget(self) -> None:
         """Give back the memory of earlier calls."""
@@ -418,6 +437,8 @@ class CLibrary:
                 context.to_slots()
             context.given.clear()
             frame.fill_at(args)
+            if (now := perf_counter()) > self._armed_until:
+                self._armed_until = _armed(self.lib, now)
             if frame.call(context.address, frame.pointers_address, frame.raw_address):
                 raise self.failure_in(context.address)
             if frame.single is not None:
@@ -439,6 +460,8 @@ class CLibrary:
         context.given.clear()
         keep = frame.fill(args)
         start = perf_counter()
+        if start > self._armed_until:
+            self._armed_until = _armed(self.lib, start)
         code = frame.call(context.address, frame.pointers_address, frame.raw_address)
         seconds = perf_counter() - start
         del keep
@@ -449,15 +472,14 @@ class CLibrary:
     def native(self, name: str) -> Native:
         """An entry for those who call its code themselves, in contexts of their own."""
         made = ctypes.cast(self.lib.futad_new, ctypes.c_void_p).value
-        call = ctypes.cast(self._frames[name].call, ctypes.c_void_p).value
-        assert made is not None and call is not None
-        return Native(call, made, 2 + self.layout.max_rank)
+        assert made is not None
+        return Native(self._frames[name].entry, made, 2 + self.layout.max_rank)
 
-    def failure_in(self, context: int) -> Exception:
+    def failure_in(self, context: int) -> BaseException:
         """The exception of the call that has failed in a context, given by its address."""
         words = (ctypes.c_int64 * 8).from_address(context)
         if words[0] == STOPPED:
-            return Stopped()
+            return Stopped() if hasattr(self.lib, "futad_stop") else KeyboardInterrupt()
         if words[0] == CHECK:
             return self._finding(context)
         index = words[1]

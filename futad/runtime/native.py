@@ -54,7 +54,7 @@ class NativeEntry:
         ])  # fmt: skip
         weakref.finalize(self, self._context.close).atexit = False
 
-    def failure(self) -> Exception:
+    def failure(self) -> BaseException:
         """The exception of the last call in this context, which has failed, with its place; the lock is held."""
         return self._library.failure_in(self.context)
 
