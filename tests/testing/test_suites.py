@@ -41,7 +41,7 @@ def test_the_command(tmp_path: Path) -> None:
     folder.mkdir()
     for kind, text in PROGRAMS.items():
         (folder / f"{kind.replace(' ', '_')}.fut").write_text(text)
-    (folder / "stacktrace.fut").write_text(PROGRAMS["right"])  # the name of a limit
+    (folder / "stacktrace.fut").write_text(PROGRAMS["case"])  # the name of a limit
     log = tmp_path / "log"
     command = [sys.executable, "tests/tools/suites.py", str(tmp_path), "--backends=interp"]
     command += ["--seconds=3", f"--log={log}"]
@@ -49,10 +49,10 @@ def test_the_command(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
     rows = [json.loads(line) for line in log.read_text().splitlines()]
     found = {Path(file).stem.replace("_", " "): kind for file, _, kind, _ in rows}
-    assert found == {kind: kind for kind in PROGRAMS} | {"stacktrace": "no limit any more"}, done.stdout + done.stderr
+    assert found == {kind: kind for kind in PROGRAMS} | {"stacktrace": "documented limit"}, done.stdout + done.stderr
     assert done.returncode == 1 and done.stdout.splitlines()[-1].split(None, 1) == [
         "interp",
-        "1 right, 1 in other words, 1 skipped, 1 accepted, 1 case, 1 error text, 1 no limit any more, 1 refused, "
+        "1 right, 1 in other words, 1 skipped, 1 documented limit, 1 accepted, 1 case, 1 error text, 1 refused, "
         "1 slow, 1 warnings",
     ]
     done = subprocess.run([*command, "--only=right"], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300)
@@ -75,3 +75,9 @@ def test_the_codes_are_those_of_the_page_on_errors() -> None:
     assert [code for code in suites.WORDS if f"### {code}" not in page] == []
     page = (ROOT / "docs" / "from-futhark.md").read_text()
     assert "**What is otherwise.**" in page and all(suites.LIMITS.values())
+
+
+def test_a_limit_that_no_file_shows_is_stale() -> None:
+    files = [Path("x/tests/stacktrace.fut"), Path("x/tests/params/param1.fut"), Path("x/tests/a.fut")]
+    assert [suites.limit_of(f) for f in files] == ["tests/stacktrace.fut", "tests/params/param", None]
+    assert suites.stale_limits(files, {"tests/params/param"}) == ["tests/stacktrace.fut"]
