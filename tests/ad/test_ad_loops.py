@@ -370,7 +370,7 @@ def test_a_promise_that_holds_saves_nothing_but_scalars(name: str) -> None:
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_wrong_promise_is_an_error_with_its_place(name: str) -> None:
     p = futad.compile(annotated(BROKEN[name]), backend="interp")
-    with pytest.raises(futad.Error, match=r":[2-6]:\d+: error: the attribute true_dep of ys is wrong.*overwritten"):
+    with pytest.raises(futad.Error, match=r":[2-6]:\d+: Error: the attribute true_dep of ys is wrong.*overwritten"):
         p.rev(IS, XS)
 
 
