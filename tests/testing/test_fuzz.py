@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from futad import legality
+from futad.api.program import Program
 from futad.backend import c
 from futad.core.text import program_text
 from futad.core.types import ONE
@@ -30,6 +31,7 @@ from futad.testing.fuzz import batch, budgets, oracle, workers
 from futad.testing.fuzz.__main__ import main
 from futad.testing.fuzz.batch import Task
 from futad.testing.fuzz.cases import MODES, case, inputs
+from futad.testing.skeletons import monoids
 from tests.support.needs import has_cxx, needs_cc
 
 FIRST = int(os.environ.get("FUTAD_SEED", "1"))
@@ -145,6 +147,32 @@ def test_small_programs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_small_programs_and_their_derivatives(backend: str) -> None:
     done = batch.run(Task(0, backend, "f64", tuple((kind, 600 + FIRST) for kind in SMALL)))
     assert done.findings == [] and done.programs == len(SMALL)
+
+
+def test_operators_are_associative_and_have_their_neutral_elements() -> None:
+    """On the values that are made for them: else results hang on how many elements are combined at a time."""
+    text = skeletons.HEAD.format(t="f64")
+    for k, o in enumerate(monoids.TABLE):
+        same = " && ".join(
+            f"t.abs (a{j} - b{j}) < 1e-9" if t == "t" else f"a{j} == b{j}" for j, t in enumerate(o.types)
+        )
+        text += f"""
+            def op{k} ({o.parts("a")}: {o.type}) ({o.parts("b")}: {o.type}) : {o.type} = {o.lets}{o.of(o.op)}
+            def same{k} ({o.parts("a")}: {o.type}) ({o.parts("b")}: {o.type}) = {same}
+            entry neutral{k} [n] (xs: [n]t) (ys: [n]t) (is: [n]i64) =
+              let vs = map3 (\\x y i -> {o.of(o.made)}) xs ys (iota n)
+              let e = {o.of(o.neutral)}
+              in map (\\v -> same{k} (op{k} e v) v && same{k} (op{k} v e) v) vs
+            entry associative{k} [n] (xs: [n]t) (ys: [n]t) (is: [n]i64) =
+              let vs = map3 (\\x y i -> {o.of(o.made)}) xs ys (iota n)
+              in map (\\(p, q, r) -> same{k} (op{k} (op{k} vs[p] vs[q]) vs[r]) (op{k} vs[p] (op{k} vs[q] vs[r])))
+                     (flatten_3d (tabulate_3d n n n (\\p q r -> (p, q, r))))
+        """
+    rng = np.random.default_rng(0)
+    xs, ys, places = rng.normal(size=6), rng.normal(size=6), rng.integers(0, 6, 6)
+    program = Program(compile_text(text), backend="interp")
+    wrong = [name for name, f in program.entries.items() if not np.all(f(xs, ys, places))]
+    assert wrong == [] and len(program.entries) == 2 * len(monoids.TABLE) > 50
 
 
 # Conditions of transformations, and kinds of which some program is wrong without them.

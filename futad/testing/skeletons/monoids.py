@@ -37,15 +37,15 @@ class _Monoid:
 
 T2, LOW, HIGH = ("t", "t"), "(-1000)", "1000"
 _SMALL = "(x / (1 + x * x))"
-_TABLE = (
+TABLE = (
     # composition of maps x -> a x + b, of clamps, of x -> max (x + a) b
     _Monoid(T2, ("1", "0"), ("a0 * b0", "a1 * b0 + b1"), (f"(1.2 * {_SMALL})", "y"), "r1"),
     _Monoid(T2, ("1", "0"), ("a0 * b0", "b0 * a1 + b1"), ("(0.5 + t.bool (i % 3 != 0) * 0.4)", "x * y"), "r1 - r0"),
     _Monoid(T2, (LOW, HIGH), ("t.max b0 (t.min b1 a0)", "t.max b0 (t.min b1 a1)"), ("t.min x y", "t.max x y"), "t.max r0 (t.min r1 0.3)", False),
     _Monoid(T2, ("0", LOW), ("a0 + b0", "t.max (a1 + b0) b1"), ("x", "y"), "t.max (0.2 + r0) r1", False),
     # what was there last, or first
-    _Monoid(("t", "bool"), ("0", "false"), ("if b1 then b0 else a0", "a1 || b1"), ("x", "i % 3 == 1 || is[i] == i"), "r0"),
-    _Monoid(("t", "bool"), ("0", "false"), ("if a1 then a0 else b0", "a1 || b1"), ("y", "is[i] % 2 == 1"), "r0 + t.bool r1"),
+    _Monoid(("t", "bool"), ("0", "false"), ("if b1 then b0 else a0", "a1 || b1"), ("(if i % 3 == 1 || is[i] == i then x else 0)", "i % 3 == 1 || is[i] == i"), "r0"),
+    _Monoid(("t", "bool"), ("0", "false"), ("if a1 then a0 else b0", "a1 || b1"), ("(if is[i] % 2 == 1 then y else 0)", "is[i] % 2 == 1"), "r0 + t.bool r1"),
     # by segments: sums, greatest ones, products
     _Monoid(("t", "bool"), ("0", "false"), ("if b1 then b0 else a0 + b0", "a1 || b1"), ("x", "i % 4 == 2 || is[i] == 0"), "r0"),
     _Monoid(("bool", "t"), ("false", LOW), ("a0 || b0", "if b0 then b1 else t.max a1 b1"), ("is[i] > i", "x"), "r1", False),
@@ -77,10 +77,10 @@ _TABLE = (
 
 def _drawn(g: Gen) -> _Monoid:
     """One of the table, or two of it side by side."""
-    one = g.c(*_TABLE)
+    one = g.c(*TABLE)
     if not g.p(0.12):
         return one
-    two, k = g.c(*_TABLE), len(one.types)
+    two, k = g.c(*TABLE), len(one.types)
 
     def moved(x: str) -> str:
         for at in reversed(range(len(two.types))):
@@ -160,14 +160,14 @@ def rows(v: Vectors) -> str:
 def binned(v: Vectors) -> str:
     """In bins, where the operator commutes: of a table's those that do."""
     g = v.g
-    o = g.c(*[replace(o) for o in _TABLE if o.op in _COMMUTING])
+    o = g.c(*[replace(o) for o in TABLE if o.op in _COMMUTING])
     g.smooth &= o.smooth
     to = g.c("is", "map (\\k -> k / 2) is", "map (\\k -> k * 3 % n) is", "map (\\k -> k - 1) (iota n)")
     r, b = g.name("z"), o.parts("r")
     return f"let {r} = reduce_by_index (replicate n {o.of(o.neutral)}) {_operator(v, o)} {o.of(o.neutral)} ({to}) ({_values(v, o)}) in map (\\{b} -> small ({o.seen})) {r}"
 
 
-_COMMUTING = {o.op for o in _TABLE if o.op in (
+_COMMUTING = {o.op for o in TABLE if o.op in (
     ("a0 * b0",), ("a0 ^ b0",), ("i16.max a0 b0",), ("a0 != b0",), ("a0 * b0 - a1 * b1", "a0 * b1 + a1 * b0"),
     ("t.max a0 b0", "if b0 > a0 then t.max a0 b1 else t.max a1 b0"), ("m", "a1 * t.exp (a0 - m) + b1 * t.exp (b0 - m)"),
     ("a0 + b0", "if a1 < b1 then a1 else b1"),
