@@ -28,10 +28,10 @@ BACKENDS = [
 NAMES = {name: f"f{k}" for k, name in enumerate([*UNARY, *BINARY])}
 
 
-def source() -> str:
+def source(types: tuple[Prim, ...]) -> str:
     """An entry for each function and type: its value, and its derivatives in all ways."""
     out = []
-    for t in [p.name for p in FLOATS]:
+    for t in [p.name for p in types]:
         for name in UNARY:
             out.append(f"""entry {NAMES[name]}_{t} (xs: []{t}) =
   let f (x: {t}) = {t}.{name} x
@@ -89,10 +89,11 @@ def unary_faults(program: Any, t: Prim, few: bool) -> list[Any]:
             want = wanted(name, x)
             for (way, order), result in zip(WAYS.items(), got, strict=True):
                 value = want[order]
-                if value is None:
+                ulps = ULPS.get(name, 6) * (order + 1)
+                if value is None or enough(t, float(result[i]), value, [], ulps):
                     continue
                 around = near(t, name, x, order) if isinstance(value, mpf) else []
-                if not enough(t, float(result[i]), value, around, ULPS.get(name, 6) * (order + 1)):
+                if not enough(t, float(result[i]), value, around, ulps):
                     faults.append((t.name, name, x, way, float(result[i]), shown(value)))
     return faults
 
@@ -130,14 +131,14 @@ def shown(value: Any) -> str:
     return str(mpmath.nstr(mpf(value), 17))
 
 
-def faults(backend: str, few: bool) -> str:
-    program = futad.compile(source(), backend=backend)
-    found = [f for t in FLOATS for f in unary_faults(program, t, few) + binary_faults(program, t, few)]
+def faults(backend: str, few: bool, types: tuple[Prim, ...] = FLOATS) -> str:
+    program = futad.compile(source(types), backend=backend)
+    found = [f for t in types for f in unary_faults(program, t, few) + binary_faults(program, t, few)]
     return "\n".join(map(str, found))
 
 
 def test_values_and_derivatives() -> None:
-    assert faults("interp", few=True) == ""
+    assert faults("interp", few=True, types=(F16, F64)) == ""
 
 
 @pytest.mark.slow
