@@ -20,6 +20,7 @@ INSIDE = """
 entry along (x: f64) (y: f64) (dx: f64) (dy: f64): f64 = jvp (\\(x, y) -> x ** y) (x, y) (dx, dy)
 entry back (x: f64) (d: f64): f64 = vjp (\\d -> jvp (\\x -> f64.exp x + f64.sqrt x) x d) d 1
 entry lists (xs: []f64) (ds: []f64) = map2 (\\x d -> jvp f64.sqrt x d) xs ds
+entry whole (x: i32) (dx: i32): i32 = jvp (\\x -> x ** 3 * x) x dx
 entry halves (xs: []f16) (ds: []f16) = map2 (\\x d -> jvp f16.log x d) xs ds
 """
 AT = {
@@ -52,6 +53,7 @@ def test_inside_programs(backend: str) -> None:
     assert p.along(0.0, 0.5, 0.0, 0.0) == 0
     np.testing.assert_array_equal(p.lists(np.zeros(21), np.tile([0.0, 1, -1], 7)), np.tile([0, np.inf, -np.inf], 7))
     np.testing.assert_array_equal(p.halves(np.zeros(2, "f2"), np.array([0, 1], "f2")), [0, np.inf])
+    assert p.whole(2, 1) == 32 and p.whole(2, 0) == 0
     for d in (0.0, 1.0):  # linear in the tangent, at zero, too
         assert p.back(4.0, d) == np.exp(4.0) + 0.25
 

@@ -134,9 +134,11 @@ def _singular(t: Tangents, e: ir.Op, i: int) -> bool:
     """Whether the derivative by an argument may be infinite where the arguments are finite: a tangent of zero is
     looked for then, as reverse mode has no adjoint where nothing is read.  Not of quotients, which take half as long
     again with it: by zero these are infinite themselves."""
+    if not prim_of(e.args[i]).is_float:
+        return False
     if e.op == "mul":
         return e.args[1 - i] in t.steep
-    return e.op not in FINITE and e.op not in ("div", "mod") and prim_of(e.args[i]).is_float
+    return e.op not in FINITE and e.op not in ("div", "mod")
 
 
 RULES[ir.Op] = Rule(_jvp, _vjp)
