@@ -47,9 +47,9 @@ class Arena:
         want = nbytes
         if found is not None:
             want += nbytes // 4  # sizes that grow step by step are not to mean an allocation each
+            del self.slots[slot]  # first, as an interrupt may come between: then the memory is lost, and not used again
             if slot in self.own:
                 self.device.free(self.own.pop(slot))
-            del self.slots[slot]
         want = _rounded(want)
         self.version += 1
         try:
@@ -79,14 +79,11 @@ class Arena:
 
     def release(self) -> None:
         """Give all memory back."""
-        for address in self.own.values():
-            self.device.free(address)
-        if self.block is not None:
-            self.device.free(self.block)
-        self.own.clear()
-        self.slots.clear()
-        self.block = None
+        addresses = [*self.own.values(), *([self.block] if self.block is not None else [])]
         self.version += 1
+        self.slots, self.own, self.block = {}, {}, None  # before any is freed: see `ensure`
+        for address in addresses:
+            self.device.free(address)
 
     def _alloc(self, nbytes: int) -> int:
         self.allocations += 1
