@@ -281,7 +281,7 @@ def share_pool(lib: ctypes.CDLL) -> None:
             share(_shared.setdefault(name, share(None)))
 
 
-RENEWED = 1e-3  # seconds after which a call looks whether an interrupt would still end it
+RENEWED = 2e-4  # seconds after which a call looks whether an interrupt would still end it; looking takes about 1e-6
 
 
 def _armed(lib: ctypes.CDLL, now: float) -> float:

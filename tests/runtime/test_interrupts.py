@@ -124,7 +124,7 @@ def _run(tmp_path: Path, backend: str, script: str, **environment: str) -> None:
     base = {k: v for k, v in os.environ.items() if k not in ("FUTAD_CHECK", "FUTAD_CFLAGS", "FUTAD_QUICK")}
     done = subprocess.run(
         [sys.executable, "-c", f"BACKEND = {backend!r}\n{script}"],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+        cwd=tmp_path, capture_output=True, text=True, timeout=300,
         env={**base, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "3", **environment},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
@@ -142,7 +142,7 @@ def test_a_call_ends_and_the_next_is_right(tmp_path: Path, backend: str) -> None
 @pytest.mark.parametrize("backend", ["c", "multicore", "auto"])
 def test_a_call_ends_wherever_it_is(tmp_path: Path, backend: str) -> None:
     """All kinds of code, while it is optimised: in the pool's threads, in memory that grows, in products."""
-    _run(tmp_path, backend, COMMON.replace("MORE", MORE) + CASES + "LEFT_OUT, TURNS = (), 8\n" + RUN)
+    _run(tmp_path, backend, COMMON.replace("MORE", MORE) + CASES + "LEFT_OUT, TURNS = (), 4\n" + RUN)
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ LEFT_OUT, TURNS = (), 12
 
 
 OTHERS = """
-import os, signal, threading
+import os, signal, threading, time
 import numpy as np
 import futad
 TEXT = "entry main (n: i64) (xs: []f64): []f64 = map (\\\\x -> loop y = x for i < n do f64.cos y) xs"
@@ -218,13 +218,15 @@ for turn in range(2):
     threading.Timer(0.02, os.kill, (os.getpid(), signal.SIGINT)).start()
     while len(heard) == turn:
         assert np.array_equal(program.main(300, xs), wanted)
-signal.signal(signal.SIGINT, signal.default_int_handler)
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
-try:
-    program.main(1 << 44, xs)
-    raise AssertionError("it ended")
-except KeyboardInterrupt:
-    assert np.array_equal(program.main(300, xs), wanted)
+for turn in range(3):  # as notebooks do with each cell
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    time.sleep(0.002)
+    try:
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        program.main(1 << 44, xs)
+        raise AssertionError("it ended")
+    except KeyboardInterrupt:
+        assert np.array_equal(program.main(300, xs), wanted)
 
 # A process that was forked while a thread called, and interrupts a call of its own.
 child = os.fork()
