@@ -153,6 +153,16 @@ class FutadWarning(UserWarning):
     """Something works, but not as well as it could; the text says what to do."""
 
 
+def outside(e: Error) -> Error:
+    """The error as calls from outside raise it: without frames of futad's own, unless FUTAD_DEBUG asks for them.
+
+    Those of a defect of futad itself stay."""
+    if isinstance(e, InternalError) or os.environ.get("FUTAD_DEBUG", "0") not in ("", "0"):
+        return e
+    e.__cause__, e.__context__ = None, None
+    return e.with_traceback(None)
+
+
 def warn(text: str) -> None:
     """A FutadWarning at the line that called futad: the first one that is not in a file of futad's own."""
     own = f"{Path(__file__).parent}{os.sep}"

@@ -16,7 +16,7 @@ from futad.api.derivatives import _entry
 from futad.api.derive import MOVED, VMAP
 from futad.api.program import Function
 from futad.core.budget import Budget
-from futad.errors import UsageError
+from futad.errors import Error, UsageError, outside
 from futad.runtime.fast_arguments import Plan, plan
 from futad.runtime.native import NativeEntry
 from futad.runtime.shapes import Spec
@@ -97,7 +97,10 @@ class Bound(Function):
             if self._plan is False:
                 self._plan = self._planned()
             if self._plan is not None and (flat := self._plan.bind(args)) is not None:
-                return self.of.on_flat(flat)
+                try:
+                    return self.of.on_flat(flat)
+                except Error as e:
+                    raise outside(e) from e.__cause__
         out = {}
         if "out" in kwargs and "out" not in self.__signature__.parameters:
             out = {"out": kwargs.pop("out")}

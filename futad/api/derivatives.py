@@ -231,10 +231,10 @@ def hessian(f: Function, argnums: Argnums = 0, **options: Unpack[Options]) -> Fu
 def _entry(f: Any, what: str) -> Function:
     if isinstance(f, Function):
         return f
-    raise UsageError(
-        f"{what} takes an entry of a program, not {type(f).__name__}",
-        hint="pass prog.name itself; choose the arguments to differentiate with argnums",
-    )
+    hint = "pass prog.name itself; choose the arguments to differentiate with argnums"
+    if callable(f) and not isinstance(f, type):
+        hint = "make it one: f = futad.function(f), with types on its parameters (def f(x: f64) ...); a lambda has none"
+    raise UsageError(f"{what} takes an entry of a program, not {type(f).__name__}", hint=hint)
 
 
 def _derived(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from futad.core.budget import Options
+from futad.errors import Error, outside
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +46,10 @@ def takes_budget(what: str) -> Callable[[F], F]:
             unknown = next((name for name in kwargs if name not in signature.parameters), None)
             if unknown is not None:
                 raise TypeError(f"{f.__name__}() got an unexpected keyword argument '{unknown}'")
-            return f(*args, **kwargs)
+            try:
+                return f(*args, **kwargs)
+            except Error as e:
+                raise outside(e) from e.__cause__
 
         checked.__dict__["__signature__"] = signature
         checked.__doc__ = f"{inspect.cleandoc(f.__doc__ or '')}\n\n{inspect.cleandoc(TEXT.format(what=what))}\n"

@@ -29,7 +29,7 @@ from futad.api.sizes import evaluated, params_of, size_formulas
 from futad.backend import aot_cache, backends
 from futad.core import ir
 from futad.core.budget import Budget, Options, chosen
-from futad.errors import DtypeError, ShapeError, UsageError
+from futad.errors import DtypeError, Error, ShapeError, UsageError, outside
 from futad.runtime.exchange import DeviceArray
 from futad.runtime.ffi import CLibrary, Misfit
 from futad.runtime.native import NativeEntry
@@ -78,11 +78,14 @@ class Function:
         return self._symbol
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            if "out" in kwargs and "out" not in self.__signature__.parameters:
-                return self._into(kwargs.pop("out"), self.positional(args, kwargs))
-            args = self.positional(args, kwargs)
-        return self.on_flat(self.signature.flatten(args))
+        try:
+            if kwargs:
+                if "out" in kwargs and "out" not in self.__signature__.parameters:
+                    return self._into(kwargs.pop("out"), self.positional(args, kwargs))
+                args = self.positional(args, kwargs)
+            return self.on_flat(self.signature.flatten(args))
+        except Error as e:
+            raise outside(e) from e.__cause__
 
     def on_flat(self, flat: list[Any]) -> Any:
         """The result from the arguments of the core function."""

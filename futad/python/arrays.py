@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, NoReturn
@@ -12,7 +13,8 @@ from futad.python import contractions, reductions, shaping
 from futad.python import elementwise as ew
 from futad.python.elementwise import OPERATORS
 from futad.python.indexing import At, index
-from futad.python.place import fail
+from futad.python.instead import has, instead
+from futad.python.place import fail, here, line_at
 from futad.python.sizes import size
 from futad.python.values import DTYPES, Value, elem_of, of_size
 
@@ -257,7 +259,8 @@ class Array(Value):
         fail(
             "whether a traced value is true is not known while the function is traced",
             "instead of `if` write fnp.cond(test, lambda: a, lambda: b), or fnp.where(test, a, b) for elements; "
-            "instead of `while` fnp.while_loop; instead of `and`, `or`, `not` &, |, ~",
+            "instead of `while` fnp.while_loop; instead of `and`, `or`, `not` &, |, ~; instead of Python's max and min "
+            "fnp.maximum and fnp.minimum",
         )
 
     def __float__(self) -> float:
@@ -269,7 +272,14 @@ class Array(Value):
     def __complex__(self) -> complex:
         self._no_number("complex")
 
+    def __round__(self, digits: int = 0) -> Array:
+        fail("Python's round makes a number of Python's, which a traced value is not", "write fnp.rint(x)")
+
     def _no_number(self, kind: str) -> NoReturn:
+        called = [n for n in re.findall(r"math\.(\w+)\(", line_at(here()) or "") if has(n)]
+        if called:
+            fail(f"math.{called[0]} got a traced value, of which only futad.numpy knows what to do",
+                 f"write fnp.{called[0]}")  # fmt: skip
         fail(f"the value of a traced value is not known while the function is traced, so there is no {kind}() of it",
              "x.astype(f64) or x.astype(i64) converts it in the program; Python's own functions do not take traced "
              "values, those of futad.numpy do")  # fmt: skip
@@ -296,7 +306,7 @@ class Array(Value):
         fail(f"the size {self.dims[0]} is not known while the function is traced, so Python cannot iterate over the "
              "array",
              "instead of `for row in x` write fnp.map(lambda row: ..., x), or fnp.loop(n, lambda i, state: ..., "
-             "initial) with x[i]")  # fmt: skip
+             "initial) with x[i]; instead of Python's sum and sorted fnp.sum and fnp.sort")  # fmt: skip
 
     def __contains__(self, item: object) -> bool:
         fail("whether a traced array has an element is not known while the function is traced",
@@ -312,12 +322,14 @@ class Array(Value):
         made = _BY_NUMPY.get(ufunc.__name__)  # an operator whose left operand is NumPy's
         if method != "__call__" or made is None:
             fail(f"np.{ufunc.__name__} got a traced value, of which only futad.numpy knows what to do",
-                 f"write fnp.{ufunc.__name__}")  # fmt: skip
+                 instead(ufunc.__name__))  # fmt: skip
         return made(*inputs)
 
     def __array_function__(self, function: Callable[..., Any], *_: Any) -> Any:
         name = getattr(function, "__name__", "the function")
-        fail(f"np.{name} got a traced value, of which only futad.numpy knows what to do", f"write fnp.{name}")
+        module = getattr(function, "__module__", None) or "numpy"
+        shown = f"{module.replace('numpy', 'np', 1) if module.startswith('numpy') else 'np'}.{name}"
+        fail(f"{shown} got a traced value, of which only futad.numpy knows what to do", instead(name))
 
     def __format__(self, spec: str) -> str:
         return format(repr(self), "" if spec else spec)

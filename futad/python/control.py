@@ -379,9 +379,16 @@ def value_and_grad(f: Callable[..., Any], argnums: int | Sequence[int] = 0) -> C
         named = [names[i] if i < len(names) else f"x{i}" for i in active]
         signature = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in named])
         setattr(of, "__signature__", signature)  # noqa: B010
-        value, bars = vjp(of, [args[i] for i in active], 1)
-        if not isinstance(value, Value) or value.dims or not PRIMS[value.elem].is_float:
-            fail("grad is for functions whose value is one float")
+        def scalar(*some: Any) -> Any:
+            value = of(*some)
+            if not isinstance(value, Value) or value.dims or not PRIMS[value.elem].is_float:
+                shown = repr(value) if isinstance(value, Value) else f"a {type(value).__name__}"
+                fail(f"grad is for functions whose value is one float, not {shown}",
+                     "write fnp.sum of an array, or fnp.jvp or fnp.vjp")  # fmt: skip
+            return value
+
+        setattr(scalar, "__signature__", signature)  # noqa: B010
+        value, bars = vjp(scalar, [args[i] for i in active], 1)
         return value, bars[0] if isinstance(argnums, int) else bars
 
     return both

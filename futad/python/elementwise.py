@@ -338,9 +338,18 @@ def broadcast(shapes: Sequence[tuple[Size, ...]], what: str) -> tuple[Size, ...]
             other = next(s for s in wide if s != wide[0])
             shown = " and ".join([shape_text(s) for s in shapes if s])
             fail(f"{what}: shapes {shown} do not fit: size {wide[0]} is not known to be {other}",
-                 f"where they are equal, say so: x.sized({', '.join(repr(str(s)) for s in shapes[0])})")  # fmt: skip
+                 _sized(wide[0], other))  # fmt: skip
         out.append(wide[0] if wide else size(1))
     return tuple(out)
+
+
+def _sized(a: Size, b: Size) -> str | None:
+    """How to say that sizes are equal, where they can be."""
+    if a.known is not None and b.known is not None:
+        return None
+    unknown, wanted = (b, a) if b.known is None else (a, b)
+    shown = wanted.known if wanted.known is not None else repr(str(wanted))
+    return f"where they are equal, say so: x.sized({shown}), of the array x whose size is {unknown}"
 
 
 def shape_text(dims: Sequence[Size]) -> str:

@@ -9,12 +9,12 @@ from typing import Any, Unpack, overload
 
 from futad.api.program import Function, compile
 from futad.core.budget import Options
-from futad.errors import UsageError, Written
+from futad.errors import Error, UsageError, Written, outside
 from futad.python.calls import Call
 from futad.python.elementwise import as_value, is_weak, literal, shape_text
 from futad.python.layout import APPLY, Doc, application, enclosed
 from futad.python.layout import Written as WrittenDoc
-from futad.python.place import fail, line_at, misuse
+from futad.python.place import defined_at, fail, line_at, misuse
 from futad.python.sizes import Size
 from futad.python.text import Definition, text_of, trace_function
 from futad.python.trees import Tree, flatten
@@ -74,8 +74,12 @@ class PythonFunction(Function):
             name = "anonymous" if self.__name__ == "<lambda>" else identifier(self.__name__)
             name = f"{name}_" if name in reserved() else name
             doc = inspect.getdoc(self.python) or ""
-            self._definition = trace_function(self.python, name, params, self._statics, doc)
-            self._check_result(self._definition)
+            try:
+                made = trace_function(self.python, name, params, self._statics, doc)
+                self._check_result(made)
+            except Error as e:
+                raise outside(e) from e.__cause__
+            self._definition = made
         return self._definition
 
     def _parameters(self) -> list[tuple[str, list[Type], Tree]]:
@@ -105,7 +109,8 @@ class PythonFunction(Function):
         if tree != d.tree or types != made:
             shown = [", ".join(map(str, ts)) for ts in (made, types)]
             raise UsageError(f"{self.__name__} returns {shown[0]}, but its annotation says {shown[1]}",
-                             hint="sizes are the same where their names are; x.sized('n') says so of one")  # fmt: skip
+                             defined_at(self.python.__code__), hint=_mended(types, made),
+                             source_line=line_at(defined_at(self.python.__code__)))  # fmt: skip
         d.tree = tree
 
     def at(self, **statics: Any) -> PythonFunction:
@@ -232,6 +237,16 @@ class Application(Call):
             return enclosed([(f"{n} = ", p) for n, p in zip(tree.names, parts, strict=True)], "{", "}")
 
         return application(self.definition.name, [of(tree) for _, _, tree in self.definition.params]), APPLY
+
+
+def _mended(said: Sequence[Type], made: Sequence[Type]) -> str:
+    """What to write where results are not of the types that their annotation says."""
+    if len(said) == len(made) and any(a.elem != b.elem for a, b in zip(said, made, strict=True)):
+        elem = next(a.elem for a, b in zip(said, made, strict=True) if a.elem != b.elem)
+        return f"convert it: x.astype({elem})"
+    if len(said) != len(made) or any(len(a.dims) != len(b.dims) for a, b in zip(said, made, strict=True)):
+        return f"annotate it: -> {', '.join(map(str, made))}"
+    return "sizes are the same where their names are; x.sized('n') says so of one"
 
 
 def _without(signature: inspect.Signature, names: dict[str, Any]) -> inspect.Signature:

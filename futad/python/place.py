@@ -21,7 +21,8 @@ def frames() -> Iterator[FrameType]:
     """The frames of the user's code that is being traced, the innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code not in BEGINNINGS:
-        if not frame.f_code.co_filename.startswith(_OWN):
+        of = frame.f_globals.get("__name__", "").partition(".")[0]
+        if not frame.f_code.co_filename.startswith(_OWN) and of not in ("numpy", "scipy"):
             yield frame
         frame = frame.f_back
 
@@ -31,6 +32,13 @@ def here() -> Span | None:
     for frame in frames():
         return _span(frame.f_code, frame.f_lasti, frame.f_lineno)
     return None
+
+
+def defined_at(code: CodeType) -> Span:
+    """The place of the line that begins a function."""
+    line = linecache.getline(code.co_filename, code.co_firstlineno).rstrip("\n")
+    start = len(line) - len(line.lstrip())
+    return Span(code.co_filename, code.co_firstlineno, start + 1, code.co_firstlineno, max(len(line), start + 1) + 1)
 
 
 def raised_at(e: BaseException, file: str) -> Span | None:
@@ -71,4 +79,4 @@ def misuse(message: str, hint: str | None = None) -> NoReturn:
     raise UsageError(message, hint=hint)
 
 
-__all__ = ["BEGINNINGS", "fail", "frames", "here", "line_at", "misuse", "raised_at", "trace_error"]
+__all__ = ["BEGINNINGS", "defined_at", "fail", "frames", "here", "line_at", "misuse", "raised_at", "trace_error"]

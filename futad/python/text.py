@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from futad.errors import Span
+from futad.errors import Error, Span, TraceError
 from futad.python.elementwise import as_value
+from futad.python.instead import instead, usage
 from futad.python.layout import HARD, LET, SPACE, Doc, Group, Nest, Soft, enclosed, join, show
-from futad.python.place import BEGINNINGS, raised_at, trace_error
+from futad.python.place import BEGINNINGS, defined_at, raised_at, trace_error
 from futad.python.sizes import Size
 from futad.python.trees import Tree, flatten
 from futad.python.types import Type
@@ -56,19 +57,38 @@ def trace_function(
     traces().append(trace)
     try:
         result = _begin(f, args)
+        if result is None:
+            raise trace_error(f"{name} returns nothing", "end it with return, and the value that it makes",
+                              defined_at(f.__code__))  # fmt: skip
         leaves_out, made.tree = flatten(result)
-        trace.scope.results = [as_value(x, f"what {name} returns") for x in leaves_out]
+        trace.scope.results = [_result(x, f) for x in leaves_out]
         for v in trace.scope.results:
             check_scope(v)
     except RecursionError as e:
-        hint = "a function that calls itself is not traced: write fnp.loop"
-        raise trace_error(f"tracing {name} does not end", hint) from e
+        hint = "a function that calls itself is not traced: write fnp.loop or fnp.while_loop"
+        raise trace_error(f"tracing {name} does not end", hint, defined_at(f.__code__)) from e
     except AttributeError as e:  # properties of functions must not raise it
-        known = f"NumPy's functions are those of futad.numpy: fnp.{e.name}(x)" if isinstance(e.obj, Value) else None
-        raise trace_error(str(e), known, raised_at(e, f.__code__.co_filename)) from e
+        of = isinstance(e.obj, Value) or getattr(e.obj, "__name__", "") == "futad.numpy"
+        place = raised_at(e, f.__code__.co_filename)
+        raise trace_error(str(e), instead(e.name) if of and e.name else None, place) from e
+    except TypeError as e:  # of Python: a call that does not fit its function, an operator of other things
+        if isinstance(e, Error):
+            raise
+        told = usage(str(e))
+        if told is None and "<traced" in str(e):
+            told = "sizes of traced arrays are for futad.numpy: fnp.zeros(n), not np.zeros(n)"
+        raise trace_error(str(e), told, raised_at(e, f.__code__.co_filename)) from e
     finally:
         traces().pop()
     return made
+
+
+def _result(x: Any, f: Callable[..., Any]) -> Value:
+    """A component of what f returns, as a value."""
+    try:
+        return as_value(x, f"what {f.__name__} returns")
+    except TraceError as e:
+        raise trace_error(e.message, e.hint, e.span or defined_at(f.__code__)) from None
 
 
 def _begin(f: Callable[..., Any], args: dict[str, Any]) -> Any:

@@ -238,7 +238,7 @@ def test_attributes_that_are_not_there():
         return x * np.pie
 
     for use in (lambda f: f(np.ones(2)), lambda f: f.source(), lambda f: f.backend, futad.grad):
-        with pytest.raises(TraceError, match=r"no attribute 'copy'(.|\n)*hint: .*fnp\.copy"):
+        with pytest.raises(TraceError, match=r"no attribute 'copy'(.|\n)*hint: arrays do not change"):
             use(copied)
         with pytest.raises(TraceError, match=r"test_errors\.py:\d+:.*has no attribute 'pie'"):
             use(mistyped)
