@@ -81,10 +81,10 @@ def load_schedule(path: str | PathLike[str], picks: Picks | None = None) -> Sche
     name = fspath(path)
     try:
         text = Path(name).read_text(encoding="utf-8")
-    except OSError as e:
-        raise FileError(f"cannot read {name}: {e.strerror or e}") from None
     except UnicodeDecodeError:
         raise FileError(f"cannot read {name}: it is no text in UTF-8") from None
+    except (OSError, ValueError) as e:  # ValueError: no path can be so
+        raise FileError(f"cannot read {name}: {getattr(e, 'strerror', None) or e}") from None
     try:
         made = parse_schedule(text, name, picks)
         check(made)

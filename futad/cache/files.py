@@ -26,7 +26,7 @@ def digest(*parts: str | bytes) -> str:
     """A key: the SHA-256 of the parts, each preceded by its length so that no two lists run together."""
     h = hashlib.sha256()
     for p in parts:
-        raw = p.encode() if isinstance(p, str) else p
+        raw = p.encode(errors="surrogateescape") if isinstance(p, str) else p  # names of files may be no text
         h.update(len(raw).to_bytes(8, "little"))
         h.update(raw)
     return h.hexdigest()

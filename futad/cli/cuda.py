@@ -54,5 +54,5 @@ def run(args: argparse.Namespace) -> int:
     if output is None:
         sys.stdout.write(text)
     else:
-        write_file(output, text.encode())
+        write_file(output, text)
     return 0

@@ -39,10 +39,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def emit(args: argparse.Namespace, multicore: bool) -> int:
     """Write the source; with --library the header too, with --executable and --server what it builds."""
     from futad.backend.c import CBackend
+    from futad.errors import UsageError
     from futad.pipeline import compile_program
     from futad.runtime import cc
     from futad.target import MULTICORE, C
 
+    if args.output and not Path(args.output).name:
+        raise UsageError(f"-o {args.output} is a folder: name a file")
     if args.executable or args.server:
         return _build(args, multicore)
     target = MULTICORE if multicore else C
@@ -53,15 +56,15 @@ def emit(args: argparse.Namespace, multicore: bool) -> int:
         base = base.with_suffix("") if base.suffix in (".c", ".h") else base
         source, header = base.with_name(f"{base.name}.c"), base.with_name(f"{base.name}.h")
         text = f"{_build_comment(source, multicore)}{cc.standalone(backend.source)}"
-        write_file(source, text.encode())
-        write_file(header, header_text(backend, program, base.name).encode())
+        write_file(source, text)
+        write_file(header, header_text(backend, program, base.name))
         return 0
     output = Path(args.output) if args.output else None
     text = f"{_build_comment(output or Path('program.c'), multicore)}{cc.standalone(backend.source)}"
     if output is None:
         sys.stdout.write(text)
     else:
-        write_file(output, text.encode())
+        write_file(output, text)
     return 0
 
 
@@ -85,7 +88,7 @@ def _build(args: argparse.Namespace, multicore: bool) -> int:
     source = output.with_name(f"{output.name}.c")
     made = cc.build_program(text, threads=multicore)
     comment = _build_comment(source, multicore, executable=True)
-    write_file(source, f"{comment}{cc.standalone(text)}".encode())
+    write_file(source, f"{comment}{cc.standalone(text)}")
     write_file(output, made, executable=True)
     return 0
 
@@ -160,7 +163,7 @@ def _plain_type(elem: str, rank: int, label: str) -> str:
     return ("[]" * rank + elem + (f" {label}" if label else "")).replace("*/", "* /")
 
 
-def write_file(path: Path, data: bytes, executable: bool = False) -> None:
+def write_file(path: Path, text: bytes | str, executable: bool = False) -> None:
     """Write atomically: whoever reads `path` sees the old file or the whole new one.  Raises FileError.
 
     A link stays one, and its target is written; what is no regular file (/dev/stdout, a pipe) is written to.
@@ -168,6 +171,7 @@ def write_file(path: Path, data: bytes, executable: bool = False) -> None:
     from futad import cache
     from futad.errors import file_error
 
+    data = text.encode(errors="surrogateescape") if isinstance(text, str) else text  # names of files may be no text
     try:
         real = Path(os.path.realpath(path))
         if real.exists() and not real.is_file() and not real.is_dir():

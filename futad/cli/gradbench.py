@@ -9,6 +9,7 @@ Example: gradbench run --eval "gradbench eval hello" --tool "futad gradbench"
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 
 from futad.cli import options
@@ -21,5 +22,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from futad.gradbench.protocol import Tool
 
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # what is no text is no message either
     Tool(args.backend).serve(sys.stdin, sys.stdout)
     return 0

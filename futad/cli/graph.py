@@ -36,14 +36,14 @@ def write(path: Path, program: Program, file: str, name: str, after: str, calls:
     svg = path.suffix == ".svg"
     if calls:
         title = f"calls of {Path(file).name}, after {after}"
-        write_file(path, (calls_picture(program, title) if svg else calls_described(program)).encode())
+        write_file(path, calls_picture(program, title) if svg else calls_described(program))
         print(path)
         return
     functions = {f.name: f for f in program.funs.values()}
     functions |= {f.entry.name: f for f in program.funs.values() if f.entry is not None}
     fun = choose(program.name, name, functions)
     title = f"{name} of {Path(file).name}, after {after}"
-    write_file(path, (picture(fun, title) if svg else described(fun)).encode())
+    write_file(path, picture(fun, title) if svg else described(fun))
     print(path)
 
 

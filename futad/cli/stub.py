@@ -47,7 +47,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     text = stub(load(args.file, backend="interp"), Path(args.file).name)
     if args.output:
-        write_file(Path(args.output), text.encode())
+        write_file(Path(args.output), text)
     else:
         print(text, end="")
     return 0

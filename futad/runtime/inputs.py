@@ -81,7 +81,7 @@ def read_data_file(path: Path) -> bytes:
             return file.read()
     except (gzip.BadGzipFile, EOFError, zlib.error) as e:
         raise FileError(f"{path} is not a whole gzip file: {e}") from None
-    except OSError as e:
+    except (OSError, ValueError) as e:
         raise file_error("read", path, e) from None
 
 
