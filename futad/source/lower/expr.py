@@ -52,6 +52,7 @@ from futad.source.lower.values import (
     rebuild,
 )
 from futad.source.paths import update_path
+from futad.source.pretty import show_type
 from futad.source.types import SType, TFun, TPrim, TRecord, TSum
 
 
@@ -254,7 +255,8 @@ def lower_hole(lw: Lowerer, e: ast.EHole, fr: Frame) -> Value:
         body = ast.EHole(e.span)
         body.type = t
         return Fn(ast.ELambda(e.span, params, body), where, (), None, len(params))
-    lw.b.emit(ir.Assert(FALSE, "Reached a hole (???).", (), e.span))
+    what = show_type(e.type).replace("{}", "{ }")
+    lw.b.emit(ir.Assert(FALSE, f"Reached hole of type: {what}", (), e.span))
     return zero_value(lw, t, where)
 
 
