@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from futad.core import ir
 from futad.core.builder import Builder, Ex
-from futad.core.types import BOOL, I64, TRUE, Atom, Const, Prim, i64, one, row_type, shape_of, zero
+from futad.core.types import BOOL, I64, TRUE, Atom, Const, Prim, i64, one, shape_of, zero
 from futad.jax.jaxprs.lifted import (
     Value,
     along,
@@ -135,6 +136,48 @@ def _arg(s: Site, x: Value) -> Value:
     return along(s.b, of_row, [x], [axis])[0]
 
 
+_UNITS: dict[str, Callable[[Prim], Const]] = {
+    "add": zero, "mul": one, "and": _all_ones, "or": zero, "xor": zero,
+    "max": lambda t: extreme(t, "max"), "min": lambda t: extreme(t, "min"),
+}  # fmt: skip
+
+
+def unit_of(closed: Any, elem: Prim) -> Const | None:
+    """The neutral element of an operator that is one primitive; None for others."""
+    jaxpr = getattr(closed, "jaxpr", closed)
+    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2 or elem is BOOL:
+        return None
+    (eqn,) = jaxpr.eqns
+    if set(eqn.invars) != set(jaxpr.invars) or list(eqn.outvars) != list(jaxpr.outvars):
+        return None
+    if eqn.primitive.name in ("jit", "pjit"):
+        return unit_of(eqn.params["jaxpr"], elem)
+    unit = _UNITS.get(eqn.primitive.name)
+    return unit(elem) if unit is not None else None
+
+
+def folded_from(
+    b: Builder, f: Callable[..., list[Atom]], units: Sequence[Const | None], inits: Sequence[Atom], rows: Sequence[Atom]
+) -> list[Atom]:
+    """All elements of arrays, and `inits` once, combined by an operator f of so many pairs, which is associative and
+    commutative.  Where its neutral elements are not known (`units`) they are `inits`, as XLA demands."""
+    types = [i.type for i in inits]
+    known = [u for u in units if u is not None]
+    neutral = tuple(known) if len(known) == len(units) else tuple(inits)
+
+    def fold(c: Builder, *arrays: Atom) -> list[Atom]:
+        shape = shape_of(arrays[0].type)
+        if len(shape) > 1 and not known:
+            arrays = tuple([c.let(ir.Reshape(a, (c.size_mul(shape),))) for a in arrays])
+        elif len(shape) > 1:
+            arrays = tuple(c.map_(fold, *arrays))
+        lam = c.lambda_([("x", t) for t in types] + [("y", t) for t in types], f)
+        return list(c.emit(ir.Reduce(shape_of(arrays[0].type)[0], arrays, lam, neutral, True)))
+
+    made = fold(b, *rows)
+    return made if neutral == tuple(inits) else f(b, *inits, *made)
+
+
 @rule("reduce", reads="jaxpr dimensions", hints="computation out_sharding")
 def _reduce(s: Site, *operands: Value) -> list[Value]:
     """By an operator that the program gives; XLA takes it to be associative and commutative."""
@@ -142,21 +185,11 @@ def _reduce(s: Site, *operands: Value) -> list[Value]:
     arrays, inits = operands[:k], [v.atom for v in operands[k:]]
     closed, axes = s.params["jaxpr"], sorted(s.params["dimensions"])
 
-    def lam(c: Builder) -> ir.Lambda:
-        params = [("x", v.elem) for v in arrays] + [("y", v.elem) for v in arrays]
+    def f(b: Builder, *xs: Atom) -> list[Atom]:
+        return [v.atom for v in s.importer.run(b, closed, [whole(x) for x in xs])]
 
-        def body(d: Builder, *xs: Atom) -> list[Atom]:
-            return [v.atom for v in s.importer.run(d, closed, [whole(x) for x in xs])]
-
-        return c.lambda_(params, body)
-
-    def fold(c: Builder, *rows: Atom) -> list[Atom]:
-        n = shape_of(rows[0].type)[0]
-        if not isinstance(row_type(rows[0].type), Prim):
-            rows = c.map_(lambda d, *parts: fold(d, *parts), *rows)
-        return list(c.emit(ir.Reduce(n, tuple(rows), lam(c), tuple(inits), True)))
-
-    return along(s.b, fold, arrays, axes)
+    units = [unit_of(closed, arrays[0].elem)] if k == 1 else [None] * k
+    return along(s.b, lambda c, *rows: folded_from(c, f, units, inits, rows), arrays, axes)
 
 
 # --- running reductions -----------------------------------------------------------------------------------

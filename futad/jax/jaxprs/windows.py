@@ -17,7 +17,7 @@ from futad.core import ir
 from futad.core.builder import Builder
 from futad.core.node import Range
 from futad.core.types import BOOL, ONE, ZERO, Atom, Const, Prim, i64, row_type, shape_of, zero
-from futad.jax.jaxprs.folds import extreme
+from futad.jax.jaxprs.folds import extreme, folded_from, unit_of
 from futad.jax.jaxprs.lifted import Shape, Value, dense, operator, transposed, whole
 from futad.jax.jaxprs.shapes import padded
 from futad.jax.jaxprs.table import Site, Unsupported, full_precision, is_one_of, rule
@@ -96,17 +96,12 @@ def _window_extreme(s: Site, x: Value) -> Value:
 def _window(s: Site, x: Value, *rest: Value) -> Value:
     if len(rest) != 1:
         raise Unsupported("of several arrays")
-    init = rest[0].atom
+    init, unit = rest[0].atom, unit_of(s.params["jaxpr"], x.elem)
 
-    def f(b: Builder, p: Atom, q: Atom) -> Atom:
-        return s.importer.run(b, s.params["jaxpr"], [whole(p), whole(q)])[0].atom
+    def f(b: Builder, p: Atom, q: Atom) -> list[Atom]:
+        return [s.importer.run(b, s.params["jaxpr"], [whole(p), whole(q)])[0].atom]
 
-    def fold(b: Builder, a: Atom) -> Atom:
-        if not isinstance(row_type(a.type), Prim):
-            a = b.zip_with(fold, a)
-        return b.emit(ir.Reduce(shape_of(a.type)[0], (a,), operator(b, x.elem, f), (init,), True))[0]
-
-    return windows(s, x, init, fold)
+    return windows(s, x, unit or init, lambda b, a: folded_from(b, f, [unit], [init], [a])[0])
 
 
 def chosen(s: Site, x: Any, carried: Any) -> Any:
