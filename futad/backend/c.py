@@ -117,6 +117,10 @@ class CBackend:
                 self._compiled = CheckedLibrary(library, self.layout(), self.program, self.plan, first)
         return self._compiled
 
+    @property
+    def is_compiled(self) -> bool:
+        return self._compiled is not None
+
     def unhurried(self) -> CBackend:
         """The same text, for which the compiler takes its time."""
         made = copy.copy(self)

@@ -81,6 +81,9 @@ class QuickThenFull:
         self._start()  # while the quick code is compiled
         try:
             _ = self._quick.compiled
+        except BaseException as e:
+            self._failed = e  # which who asked for it is told, and nobody calls the full build
+            raise
         finally:
             self._at_work.set()
         forks.watch(self)
@@ -136,8 +139,8 @@ class QuickThenFull:
             _ = full.compiled
             self._full = full
         except BaseException as e:
-            self._failed = e
-            if not sys.is_finalizing():
+            told, self._failed = self._failed is not None, e
+            if not told and not sys.is_finalizing():
                 why = e.message if isinstance(e, Error) else e
                 warn(f"the program goes on with code that is not optimised: {why}")
         finally:
@@ -150,7 +153,7 @@ class QuickThenFull:
                 if self._full is not None:
                     self._lock.wait_for(lambda: not self._calls)
                     for build in (self._quick, self._middle):
-                        if build is not None:
+                        if build is not None and build.is_compiled:
                             build.compiled.forget()
 
     def _go_over(self, middle: CBackend) -> None:
