@@ -94,7 +94,7 @@ def _said(
 ) -> list[bytearray] | None:
     """What it writes until it ends; None if it does not."""
     assert process.stdout is not None and process.stderr is not None
-    said = {process.stdout: bytearray(), process.stderr: bytearray()}
+    said = {stream.fileno(): bytearray() for stream in (process.stdout, process.stderr)}
     now = began = time.monotonic()
     with selectors.DefaultSelector() as open_ones:
         for stream in said:
@@ -106,7 +106,7 @@ def _said(
                 data = os.read(key.fd, 1 << 16)
                 if not data:
                     open_ones.unregister(key.fileobj)
-                elif len(kept := said[key.fileobj]) < MOST:  # type: ignore[index]
+                elif len(kept := said[key.fd]) < MOST:
                     kept += data
             now = time.monotonic()
             if silence is not None and now - began > silence:
