@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterator
@@ -45,9 +46,12 @@ MORE: list[tuple[Callable[..., Any], Any]] = [
     (lambda x: lax.sort(x, is_stable=False), V), (lambda x: lax.linalg.svd(x, compute_uv=False), A),
     (lambda x: lax.linalg.eigh(x, sort_eigenvalues=False), A), (lambda x: lax.slice(x, (1,), (3,)), V),
     (lambda x: lax.dot(x, x, precision="highest", preferred_element_type=jnp.float64), np.float32(V)),
-    (lambda x: lax.mul(x, x, out_dtype=jnp.float64), np.float32(V)), (lambda x: lax.eq_to_p.bind(x, x), V),
+    (lambda x: lax.eq_to_p.bind(x, x), V),
     (lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos), V),
 ]  # fmt: skip
+HAS_OUT_DTYPE = "out_dtype" in inspect.signature(lax.mul).parameters  # from JAX 0.10 on
+if HAS_OUT_DTYPE:
+    MORE.append((lambda x: lax.mul(x, x, out_dtype=jnp.float64), np.float32(V)))
 
 
 def programs() -> Iterator[tuple[Callable[..., Any], Any]]:
@@ -91,6 +95,7 @@ UNMET = {
     "pjit", "closed_call", "core_call", "checkpoint", "remat", "expand_dims", "copy_p", "scatter_add", "scatter_mul",
     "scatter_min", "scatter_max", "custom_vjp_call_jaxpr", "pvary", "sharding_constraint", "empty", "empty2",
     "dim_as_value",
+    "stack", "unstack", "mulhi",  # from JAX 0.10 on
 }  # fmt: skip
 
 
@@ -161,6 +166,7 @@ def test_what_a_rule_declares_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(declared) > 100
 
 
+@pytest.mark.skipif(not HAS_OUT_DTYPE, reason="this version of JAX has no such products")
 def test_a_product_of_another_type() -> None:
     """Both factors become what the result is; their adjoints are of their own types."""
     x = np.float32([1.1, -2.3, 0.7])
@@ -180,7 +186,6 @@ REFUSED = {
     "with precision=BF16_BF16_F32": lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.BF16_BF16_F32),
     "with pivoting=True": lambda x: lax.linalg.qr(jnp.outer(x, x), pivoting=True),
     "with subset_by_index=(0, 1)": lambda x: lax.linalg.eigh(jnp.outer(x, x), subset_by_index=(0, 1)),
-    "with perturb_singular=True": lambda x: lax.linalg.tridiagonal_solve(x, x, x, x[:, None], perturb_singular=True),
 }  # fmt: skip
 
 

@@ -416,9 +416,9 @@ def test_every_rule_is_in_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     met: set[str] = set()
     plain = JaxprImporter.equation
 
-    def counted(self: Any, b: Any, eqn: Any, args: Any) -> Any:
+    def counted(self: Any, b: Any, eqn: Any, *args: Any) -> Any:
         met.add(eqn.primitive.name)
-        return plain(self, b, eqn, args)
+        return plain(self, b, eqn, *args)
 
     monkeypatch.setattr(JaxprImporter, "equation", counted)
     with jax.enable_x64(True):
