@@ -21,6 +21,7 @@ from futad.source.check_funs import fundef
 from futad.source.check_loops import Ranks
 from futad.source.check_types import ACCUMULATOR, FAILED_TYPE, PRIM_TYPES, Abbreviation, bind_tparam, texp
 from futad.source.lexer import qualified
+from futad.source.limits import Limits
 from futad.source.modules import Functor, Module, Signature, find, open_into, require
 from futad.source.prelude import Prelude, prelude
 from futad.source.pretty import show_type
@@ -77,6 +78,7 @@ class Checker(Unifier):
         super().__init__()
         self.root = root  # the program's own file
         self.path = root.path
+        self.limits = Limits()
         self.file = root  # that we are in
         self.names: dict[str, Binding] = {}
         self.types: dict[str, Abbreviation] = {}
@@ -344,7 +346,9 @@ class Checker(Unifier):
 
     def exp(self, e: A.Expr) -> A.Expr:
         """Type an expression; returns it, or the expression that takes its place."""
-        return INFER[type(e)](self, e)
+        e = INFER[type(e)](self, e)
+        self.limits.type(e.type, e.span)
+        return e
 
     def fit(
         self,

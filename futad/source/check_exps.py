@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from futad.errors import ScopeError, Span, TypeCheckError, UnsupportedError
+from futad.errors import ScopeError, Span, TypeCheckError
 from futad.source import ast as A
-from futad.source import budgets, hint_types, hints
+from futad.source import budgets, hint_types, hints, limits
 from futad.source.ast import type_of
 from futad.source.check_data import project
 from futad.source.check_funs import fundef, lambda_exp
@@ -177,9 +177,6 @@ def _hidden_alike(ck: Checker, a: SType, b: SType) -> bool:
     return True
 
 
-MOST_DIMENSIONS = 64  # of NumPy's arrays
-
-
 @infers(A.EArray)
 def _array(ck: Checker, e: A.EArray) -> A.Expr:
     e.elems = [ck.exp(x) for x in e.elems]
@@ -194,11 +191,7 @@ def _array(ck: Checker, e: A.EArray) -> A.Expr:
                 err.hint = err.hint or hint_types.either(ck, e.elems[0], x)
                 raise
     e.type = TArray(SizeConst(len(e.elems)), elem)
-    rank, inside = 1, resolve(elem)
-    while type(inside) is TArray and rank <= MOST_DIMENSIONS:
-        rank, inside = rank + 1, resolve(inside.elem)
-    if rank > MOST_DIMENSIONS:
-        raise UnsupportedError(f"an array of more than {MOST_DIMENSIONS} dimensions", e.span)
+    limits.dimensions(elem, e.span)
     return e
 
 
@@ -298,6 +291,7 @@ def _app(ck: Checker, e: A.EApp) -> A.Expr:
                 elif err.code == "E0404" and err.hint is None and type(resolve(type_of(node.arg))) is TFun:
                     err.hint = f"Cannot apply {_described(head)} to a function whose results have sizes of their own"
                 raise
+        ck.limits.made(r.result, node.span)
         ft = applied(ck, node, r)
         node.type = ft
         prev = node
@@ -381,7 +375,19 @@ def applied(ck: Checker, node: A.EApp, fun: TFun) -> SType:
 
 
 def _complete(ck: Checker, node: A.EApp, t: SType) -> SType:
-    return t if type(resolve(t)) is TFun else strip(reopened(ck, node, t))
+    return t if type(resolve(t)) is TFun else _small_sizes(ck, node, strip(reopened(ck, node, t)))
+
+
+def _small_sizes(ck: Checker, node: A.EApp, t: SType) -> SType:
+    """A call's type in which a size that is large, such as that of `xs ++ xs` done twenty times, is not known."""
+    if type(t) is not TArray:
+        return t
+    elem, size = _small_sizes(ck, node, t.elem), t.size
+    if limits.large(size):
+        b = ck.skolem("n", node.span, _OF_CALL)
+        node.new_sizes = (*node.new_sizes, b)
+        size = SizeVar(b)
+    return t if elem is t.elem and size is t.size else TArray(size, elem)
 
 
 _OF_CALL = "the size of this call's result"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from futad.errors import Span, TypeCheckError
 from futad.source import ast as A
+from futad.source import limits
 from futad.source.ast import type_of
 from futad.source.check_match import require_irrefutable
 from futad.source.check_pats import bind_pattern
@@ -50,6 +51,8 @@ def fundef(ck: Checker, fd: A.FunDef, top: bool, itself: bool = True) -> Binding
     """Check a function (or constant) definition; the binding it makes, not yet in scope.  `itself`: a function at
     the top is in scope of its body."""
     inside = opened_function(ck, fd) if top and itself and fd.params else None
+    limits.functions(ck, fd.span)
+    limits.parameters(len(fd.params), fd.span)
     ck.level += 1
     explicit: list[Binding] = []
     with ck.scoped():
@@ -479,6 +482,8 @@ def lower_levels(ck: Checker, t: SType) -> None:
 
 def lambda_exp(ck: Checker, e: A.ELambda) -> None:
     """A lambda: monomorphic."""
+    limits.functions(ck, e.span)
+    limits.parameters(len(e.params), e.span)
     ck.level += 1
     with ck.scoped():
         seen: set[str] = set()

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from futad.core.types import I64, PRIMS
-from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError
+from futad.errors import ConsumptionError, ScopeError, Span, TypeCheckError, UnsupportedError
 from futad.source import ast as A
-from futad.source import hints
+from futad.source import hints, limits
 from futad.source.lints import warn
 from futad.source.pretty import show_type
 from futad.source.sizes import consumed_name, size_of_expr
@@ -70,6 +70,7 @@ def texp(ck: Checker, te: A.TypeExp, anon: Anon) -> SType:
         else:
             te.size, size = size_exp(ck, te.size)
         elem = texp(ck, te.elem, anon)
+        limits.dimensions(elem, te.span)
         ck.require_data(elem, te.span)
         return TArray(size, elem)
     if type(te) is A.TETuple:
@@ -119,6 +120,9 @@ def size_exp(ck: Checker, e: A.Expr) -> tuple[A.Expr, Size]:
             hint=f"declare it as a parameter, [{e.name}], or bind it before" if e.name.isidentifier() else None,
             code="E0201",
         )
+    if not limits.written(e):
+        said = f"a size of more than {limits.MOST_TERMS} terms"
+        raise UnsupportedError(said, e.span, hint="give a part of it a name, by 'let' or 'def'", code=limits.CODE)
     e = ck.exp(e)
     ck.fit(e.type, TPrim(I64), e.span, "a size must be an i64", e)
     size = size_of_expr(e)
@@ -170,7 +174,9 @@ def _named(ck: Checker, te: A.TEName, anon: Anon) -> SType:
             types[b] = texp(ck, arg, anon)
         else:
             raise TypeCheckError(f"argument {i + 1} of type '{te.name}' must be a type", te.span, code="E0311")
-    return substitute(found.type, types, sizes)
+    made = substitute(found.type, types, sizes)
+    ck.limits.made(made, te.span)
+    return made
 
 
 def _sizes(ck: Checker, te: A.TEName) -> list[str]:
@@ -285,6 +291,7 @@ def define_type(ck: Checker, d: A.TypeDef) -> Abbreviation:
         for tp in d.params:
             params.append((bind_tparam(ck, tp), "size" if tp.kind == "size" else "type"))
         t = texp(ck, d.texp, fresh)
+        ck.limits.made(t, d.span)
         needed = liftedness(ck, d.texp)
         for tp in d.params:
             if tp.kind == "size" and tp.binding is not None and not tp.binding.used:

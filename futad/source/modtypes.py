@@ -69,6 +69,7 @@ def _types(specs: Specs) -> list[str]:
 
 def specs_of(ck: Checker, s: Signature) -> Specs | None:
     """The specifications of a module type, each with the scope it is in; None if it restricts nothing."""
+    ck.limits.module(s.sig.span)
     sig = s.sig
     if isinstance(sig, M.SSpecs):
         out: Specs = []

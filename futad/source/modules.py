@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from futad.core.types import PRIMS
-from futad.errors import ScopeError, Span, TypeCheckError
+from futad.errors import ScopeError, Span, TypeCheckError, UnsupportedError
 from futad.source import modast as M
 from futad.source import numeric
 from futad.source.check_types import PRIM_TYPES, Abbreviation
 from futad.source.fresh import fresh
+from futad.source.limits import CODE, MOST_MODULES
 from futad.source.modtypes import abstract, restrict
 from futad.source.namespace import FAILED_MODULE, FAILED_SIGNATURE, Functor, Module, Signature, scope_of
 
@@ -89,6 +90,8 @@ def open_into(ck: Checker, m: Module | Functor, span: Span, export: bool = False
 
 def define(ck: Checker, name: str, body: M.ModBody, span: Span) -> None:
     """`module name params : sig = mod`"""
+    if len(body.params) > MOST_MODULES:
+        raise UnsupportedError(f"a module of more than {MOST_MODULES} parameters", span, code=CODE)
     if body.params:
         first, *rest = body.params
         inner: M.ModExp = body.mod
@@ -130,6 +133,9 @@ def functor(ck: Checker, param: M.ModParam, ret: M.ModType | None, body: M.ModEx
     made = Functor(param, ret, body, scope_of(ck), ck.file)
     arg = None if ck.applying else abstract(ck, Signature(param.sig, made.scope))
     if arg is not None:
+        if ck.unapplied > MOST_MODULES:
+            said = f"more than {MOST_MODULES} parametric modules inside each other"
+            raise UnsupportedError(said, body.span, code=CODE)
         ck.unapplied += 1
         try:
             with ck.scoped():
@@ -157,6 +163,7 @@ def structure(ck: Checker, decls: list[Any]) -> Module:
 
 def apply(ck: Checker, fun: Functor, arg: Module | Functor, span: Span) -> Module | Functor:
     """The body of a parametric module, checked for this argument."""
+    ck.limits.module(span, 16)
     saved = ck.names, ck.types, ck.mods, ck.sigs, ck.file
     s, ck.file = fun.scope, fun.file
     ck.names, ck.types, ck.mods, ck.sigs = dict(s.names), dict(s.types), dict(s.mods), dict(s.sigs)

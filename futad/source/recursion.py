@@ -7,7 +7,8 @@ and passes these parameters on as they are.  Beyond: functions that call each ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -219,39 +220,54 @@ def _names(pats: Sequence[A.Pat]) -> frozenset[str]:
 
 def _free(e: A.Expr, bound: frozenset[str]) -> Iterator[A.EVar]:
     """The variables of an expression that nothing in it binds, nor `bound`."""
-    todo = [(e, bound)]
+    own = Counter(bound)  # how often each name is bound where we are
+    todo: list[tuple[A.Expr | None, Collection[str]]] = [(e, ())]
+
+    def go(x: A.Expr, *names: str) -> None:
+        """Look at an expression in which these names are bound, and forget them."""
+        if names:
+            todo.append((None, names))
+        todo.append((x, names))
+
     while todo:
-        x, own = todo.pop()
-        match x:
+        at, names = todo.pop()
+        if at is None:
+            own.subtract(names)
+            continue
+        own.update(names)
+        match at:
             case A.EVar():
-                if x.name not in own:
-                    yield x
-            case A.EApp():
-                todo += [(x.fun, own), (x.arg, own)]
+                if own[at.name] <= 0:
+                    yield at
             case A.ELambda():
-                todo.append((x.body, own | _names(x.params)))
+                go(at.body, *_names(at.params))
             case A.ELet():
-                todo += [(x.rhs, own), (x.body, own | _names([x.pat]) | set(x.sizes))]
+                go(at.rhs)
+                go(at.body, *_names([at.pat]), *at.sizes)
             case A.ELetFun():
-                own |= {x.fun.name}
-                todo += [(x.fun.body, own | _own(x.fun)), (x.body, own)]
+                go(at.fun.body, at.fun.name, *_own(at.fun))
+                go(at.body, at.fun.name)
             case A.ELoop():
-                inside = own | _names([x.pat]) | set(x.sizes)
-                match x.form:
+                inside = [*_names([at.pat]), *at.sizes]
+                match at.form:
                     case A.ForIn(_, pat, array):
-                        todo.append((array, own))
-                        inside |= _names([pat])
+                        go(array)
+                        inside += _names([pat])
                     case A.ForI(_, var, limit):
-                        todo.append((limit, own))
-                        inside |= {var.name}
+                        go(limit)
+                        inside.append(var.name)
                     case A.WhileForm(_, cond):
-                        todo.append((cond, inside))
-                todo += [(y, own) for y in (x.init,) if y is not None] + [(x.body, inside)]
+                        go(cond, *inside)
+                if at.init is not None:
+                    go(at.init)
+                go(at.body, *inside)
             case A.EMatch():
-                todo.append((x.scrutinee, own))
-                todo += [(y, own | _names([pat])) for pat, y in x.cases]
+                go(at.scrutinee)
+                for p, y in at.cases:
+                    go(y, *_names([p]))
             case _:
-                todo += [(y, own) for y in children(x)]
+                for y in children(at):
+                    go(y)
 
 
 def mentions_itself(fd: A.FunDef) -> bool:

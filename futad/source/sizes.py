@@ -11,6 +11,7 @@ from futad.core.types import I64
 from futad.errors import Span
 from futad.registry import once
 from futad.source import ast as A
+from futad.source import limits
 from futad.source.types import (
     Binding,
     Size,
@@ -170,17 +171,21 @@ def consumed_name(e: A.Expr) -> A.EVar | None:
 
 def size_of_expr(e: A.Expr, data: bool = True) -> Size | None:
     """The size that an i64 expression denotes; None if it cannot be one.  `data` as in `expressible`."""
+    return _size_of(e, data) if limits.written(e) else None
+
+
+def _size_of(e: A.Expr, data: bool) -> Size | None:
     if type(e) is A.ELit:
         return SizeConst(e.value) if type(e.value) is int else None
     if type(e) is A.EAscript or type(e) is A.EAttr or type(e) is A.EAssert:
-        return size_of_expr(e.expr, data)
+        return _size_of(e.expr, data)
     if type(e) is A.EVar and e.binding is not None and is_i64(e):
         return SizeVar(e.binding) if e.binding.kind in _LOCAL else _opaque(e)
     if type(e) is A.EApp:
         op = binary_op(e)
         if op in _RING or op in _OPAQUE:
             assert type(e.fun) is A.EApp
-            left, right = size_of_expr(e.fun.arg, data), size_of_expr(e.arg, data)
+            left, right = _size_of(e.fun.arg, data), _size_of(e.arg, data)
             return compose(op, left, right, e.span) if left is not None and right is not None else None
     return _opaque(e) if expressible(e, data) else None
 

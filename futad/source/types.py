@@ -182,10 +182,18 @@ class Scheme:
     type: SType
 
 
+_LONG = 8
+
+
 def resolve(t: SType) -> SType:
-    """`t` with solved metas followed at its head."""
+    """`t` with solved metas followed at its head; a long way is taken once."""
+    first, way = t, 0
     while type(t) is TMeta and t.ref is not None:
         t = t.ref
+        way += 1
+    if way > _LONG:
+        while type(first) is TMeta and first.ref is not t and first.ref is not None:
+            first.ref, first = t, first.ref
     return t
 
 

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from futad.core import ir
 from futad.core.types import I64, ArrayType, Atom, Var, elem_of, subst_type
+from futad.errors import UnsupportedError
 from futad.source import ast
+from futad.source.limits import CODE
 from futad.source.lower.abstraction import Abstraction, Signature, borrow
 from futad.source.lower.core import Lowerer, TypeAt, handles
 from futad.source.lower.patterns import bind, hint_of
@@ -57,6 +59,7 @@ SMALL = 16
 SMALL_UNIQUE = 250
 # Instances of one recursive function, by the functions and types that it is applied to.
 MOST_INSTANCES = 200
+MOST_APPLIED = 1 << 16  # applications whose functions are known, each of which is written out or called
 
 
 @dataclass(slots=True)
@@ -180,6 +183,10 @@ def enter(lw: Lowerer, f: Fn, args: tuple[Value, ...], rt: TypeAt | None, span: 
         v: Value = lw.intrinsic(lw, code, span)[1](lw, args, Use(f.inst, rt, span))
         lw.b.locate(first, lw.site)
         return v
+    lw.applied += 1
+    if lw.applied > MOST_APPLIED:
+        said = f"functions are applied more than {MOST_APPLIED} times where they are known"
+        raise UnsupportedError(said, lw.site or span, hint="write a loop", code=CODE)
     if type(code) is ast.ELambda:
         fr = Frame(f.frame)
         for p, a in zip(code.params, args, strict=True):

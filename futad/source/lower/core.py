@@ -45,6 +45,7 @@ class Lowerer:
         self.fun_scope = self.b
         self.constants: dict[Any, Value] = {}
         self.num_constants = 0
+        self.applied = 0  # how many functions have been applied that are not intrinsics
         self.funs: dict[str, ir.Fun] = {}
         self.instances: dict[Any, Any] = {}
         self.names: dict[str, int] = {}
