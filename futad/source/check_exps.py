@@ -375,22 +375,10 @@ def applied(ck: Checker, node: A.EApp, fun: TFun) -> SType:
 
 
 def _complete(ck: Checker, node: A.EApp, t: SType) -> SType:
-    return t if type(resolve(t)) is TFun else _small_sizes(ck, node, strip(reopened(ck, node, t)))
+    return t if type(resolve(t)) is TFun else limits.small_sizes(ck, node, strip(reopened(ck, node, t)))
 
 
-def _small_sizes(ck: Checker, node: A.EApp, t: SType) -> SType:
-    """A call's type in which a size that is large, such as that of `xs ++ xs` done twenty times, is not known."""
-    if type(t) is not TArray:
-        return t
-    elem, size = _small_sizes(ck, node, t.elem), t.size
-    if limits.large(size):
-        b = ck.skolem("n", node.span, _OF_CALL)
-        node.new_sizes = (*node.new_sizes, b)
-        size = SizeVar(b)
-    return t if elem is t.elem and size is t.size else TArray(size, elem)
-
-
-_OF_CALL = "the size of this call's result"
+_OF_CALL = limits.OF_CALL
 
 
 @infers(A.ELambda)

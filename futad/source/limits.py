@@ -13,6 +13,7 @@ from futad.source import ast as A
 from futad.source.types import (
     Size,
     SizeExp,
+    SizeVar,
     SType,
     TArray,
     TFun,
@@ -158,7 +159,22 @@ def large(s: Size) -> bool:
     return terms > MOST_SIZE
 
 
+OF_CALL = "the size of this call's result"
+
+
+def small_sizes(ck: Checker, node: A.EApp, t: SType) -> SType:
+    """A call's type in which a size that is large, such as that of `xs ++ xs` done twenty times, is not known."""
+    if type(t) is not TArray:
+        return t
+    elem, size = small_sizes(ck, node, t.elem), t.size
+    if large(size):
+        b = ck.skolem("n", node.span, OF_CALL)
+        node.new_sizes = (*node.new_sizes, b)
+        size = SizeVar(b)
+    return t if elem is t.elem and size is t.size else TArray(size, elem)
+
+
 __all__ = [
-    "CODE", "MOST_CASES", "MOST_MODULES", "MOST_TERMS", "Limits", "dimensions", "functions", "large", "parameters",
-    "written",
+    "CODE", "MOST_CASES", "MOST_MODULES", "MOST_TERMS", "OF_CALL", "Limits", "dimensions", "functions", "parameters",
+    "small_sizes", "written",
 ]  # fmt: skip
