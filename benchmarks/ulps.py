@@ -11,16 +11,12 @@ mpmath.  Exit status 1 if an error is above the limit (by default 4).
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
-os.environ.setdefault("FUTAD_THREADS", "1")
-
 import mpmath
+import numpy as np
 
 import futad
 from futad.core.scalarops import OPS, ScalarOp

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -37,9 +38,14 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def left(own: Path) -> list[str]:
-    """Files and folders that are left, but for the stamp of the cache."""
-    found = [p for top in ("cache", "tmp") for p in (own / top).rglob("*") if p.is_file() or p.name[:6] == ".futad"]
-    return [p.name for p in found if p.name != ".swept" and not p.name.endswith(".tables")]
+    """Files and folders that are left, but for the stamp of the cache, when builds in the background are done, too."""
+    until = time.monotonic() + 60
+    while True:
+        found = [p for top in ("cache", "tmp") for p in (own / top).rglob("*") if p.is_file() or p.name[:6] == ".futad"]
+        names = [p.name for p in found if p.name != ".swept" and not p.name.endswith(".tables")]
+        if not names or time.monotonic() > until:
+            return names
+        time.sleep(0.05)
 
 
 def script(folder: Path, text: str, name: str = "mycc") -> Path:
