@@ -54,6 +54,7 @@ class Limits:
     def __init__(self) -> None:
         self.pause = 0  # expressions until the next one's type is measured
         self.elaborated = 0
+        self.refused: UnsupportedError | None = None  # what is said once of all modules
 
     def type(self, t: SType | None, span: Span) -> None:
         """Require that an expression's type is not too large; types that are costly to measure are measured seldom."""
@@ -83,7 +84,9 @@ class Limits:
         """Require that modules are not made without end."""
         self.elaborated += times
         if self.elaborated > MOST_ELABORATED:
-            raise UnsupportedError("the modules of this program are too large", span, code=CODE)
+            said = "the modules of this program are too large"
+            self.refused = self.refused or UnsupportedError(said, span, code=CODE)
+            raise self.refused
 
 
 def _parts(t: SType, known: dict[int, int], level: int) -> int:
