@@ -210,7 +210,7 @@ MORE: dict[str, tuple[str, Any, list[Point], dict[Point, Expected]]] = {
     "stats.exponential_cdf": (
         S + "exponential_cdf",
         lambda r, x: -mp.expm1(-r * x),
-        [*P2[:3], (2.0, 1e-9)],
+        [*P2, (2.5, 30.0), (2.0, 1e-9)],
         {(2.0, -1.0): (0, [0, 0], ZERO), (2.0, INF): (1, [None, None], None)},
     ),
     "stats.gamma_logpdf": (
