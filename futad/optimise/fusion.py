@@ -318,7 +318,8 @@ class _Fuser:
 
     def displaced(self, p: _Item, c: _Item) -> list[_Item] | None:
         """The statements between `p` and `c` that need `p`, which go below `c` when `p` goes down to it; None if
-        `c` needs one of them, or if the move would pass an assertion or a consumption it must not pass."""
+        `c` needs one of them, or if the move would pass an assertion or a consumption, `c`'s own included, it must not
+        pass."""
         needs_p: set[Var] = set(p.stm.pat)
         moved = [p]
         mutable, root = self.alias.mutable, self.alias.root
@@ -332,7 +333,10 @@ class _Fuser:
                     return None
                 needs_p.update(x.stm.pat)
                 moved.append(x)
-                reads.update(root(v) for v in x.free if mutable(v))
+                below = {root(v) for v in x.free if mutable(v)}
+                if not UNCONSUMED(below.isdisjoint(c.consumes)):
+                    return None
+                reads |= below
             elif not UNCONSUMED(reads.isdisjoint(x.consumes)):
                 return None
         return moved[1:]
