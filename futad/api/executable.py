@@ -271,7 +271,7 @@ class Executable:
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         recipe = self._recipe()
-        _known.setdefault(self.digest, self)
+        _known[self.digest] = self  # also where an equal program was pickled before: what comes back is this one
         return restored, (self.digest, *recipe)
 
     @property

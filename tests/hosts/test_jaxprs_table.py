@@ -95,7 +95,10 @@ def test_pointwise(name: str) -> None:
     for dtype in dtypes:
         if name == "sign" and dtype.startswith("float"):
             continue  # test_signs
-        agrees(f, numbers(dtype, count), tolerance(name, dtype))
+        args = numbers(dtype, count)
+        if name == "digamma":
+            args = [x[x != 0] for x in args]  # where it is infinite, with the sign of -x, as in SciPy; in JAX NaN
+        agrees(f, args, tolerance(name, dtype))
 
 
 def test_functions_of_two_numbers_at_edges() -> None:
