@@ -132,9 +132,9 @@ def quick_builds(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
-@pytest.fixture
+@pytest.fixture(scope="session", autouse=True)
 def interruptible() -> Iterator[None]:
-    """Shells start what runs in the background with interrupts ignored."""
+    """Shells start what runs in the background with interrupts ignored, and what tests start would inherit that."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

@@ -303,7 +303,7 @@ def test_a_call_under_way_goes_over_to_the_middle_build_and_then_to_the_full_one
 
 
 @pytest.mark.slow
-def test_an_interrupt_stops_a_call(builder: Builder, interruptible: None) -> None:
+def test_an_interrupt_stops_a_call(builder: Builder) -> None:
     prog = futad.compile(LONG)
     want = prog.f(X, 3)
     timer = threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT))

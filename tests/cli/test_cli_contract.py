@@ -116,7 +116,7 @@ def test_a_full_disk(futad, command):
 
 
 @pytest.mark.slow
-def test_an_interrupt_stops_compiled_code(futad, interruptible):
+def test_an_interrupt_stops_compiled_code(futad):
     """Python's handler of signals would wait for the code to return, which this never does."""
     futad.file("p.fut", "entry main (n: i64): i64 = loop x = n while x > 0 do x * 3 % 1000 + 1\n")
     command = [sys.executable, "-m", "futad", "run", "p.fut", "-b", "c"]

@@ -250,7 +250,7 @@ def test_a_full_disk_is_an_error_of_one_line(tmp_path):
 
 
 @pytest.mark.slow
-def test_an_interrupt_ends_quietly(tmp_path, interruptible):
+def test_an_interrupt_ends_quietly(tmp_path):
     process = subprocess.Popen(
         [
             sys.executable,

@@ -170,7 +170,7 @@ def test_several_at_once() -> None:
     assert found == [4000] * 3
 
 
-def test_an_interrupt_stops_it(interruptible: None) -> None:
+def test_an_interrupt_stops_it() -> None:
     """Ctrl-C comes to the thread that waits, and is passed on."""
     begun, stopped = threading.Event(), threading.Event()
 
