@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 import futad
+from futad.ad.history.chains import Finder
+from futad.api.program import Program
 from futad.checks import checking
 from futad.core import ir
 from futad.core.interp import Interpreter
@@ -249,3 +251,36 @@ def test_a_bound_that_is_not_there_fails_as_in_the_value() -> None:
         with pytest.raises(futad.ExecutionError) as gradient:
             futad.grad(loss, 3)(starts, columns, v, x)
         assert str(value.value) == str(gradient.value)
+
+
+def nested_branches(depth: int) -> str:
+    """Three arrays through branches in branches, of which one is updated at the bottom."""
+    body = "(a with [i] = b[i] * c[i], b, c)"
+    for k in range(depth):
+        other = ("(a with [0] = 0.5, b, c)", "(a, b with [i] = a[i], c)")[k % 2]
+        body = f"(if is[i] == {k} then {body} else {other})"
+    return f"""entry main [n] (xs: [n]f64) (is: [n]i64) (y: [n]f64) = vjp (\\xs ->
+      (loop (a: *[n]f64, b: *[n]f64, c: *[n]f64) = (copy xs, copy xs, copy xs) for i < n do {body}).0) xs y"""
+
+
+def test_chains_through_nested_branches_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = 0
+    step = Finder._step
+
+    def counted(*args: Any) -> Any:
+        nonlocal steps
+        steps += 1
+        assert steps < 2000
+        return step(*args)
+
+    monkeypatch.setattr(Finder, "_step", counted)
+    taken = []
+    for depth in (3, 6, 9):
+        before = steps
+        compile_program(compile_text(nested_branches(depth)), passes=("inline", "asserts", "invert", "ad"), check=True)
+        taken.append(steps - before)
+    assert taken[2] - taken[1] <= 1.1 * (taken[1] - taken[0])
+    x, is_, y = np.array([0.5, -1.0, 2.0]), np.array([3, 0, 1]), np.array([1.0, 0.5, -2.0])
+    core = compile_text(nested_branches(4))
+    one, other = Program(core, backend="interp"), Program(core, engine="dual")
+    np.testing.assert_allclose(one.main(x, is_, y), other.main(x, is_, y), rtol=1e-12)

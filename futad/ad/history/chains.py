@@ -203,15 +203,19 @@ class Finder:
 
     def chain(self, lam: ir.Lambda, x: Var, result: Atom, space: Space) -> list[Element] | None:
         """The chain from x to the result of `lam`; None if there is none."""
+        end, out = self._follow(lam, x, space)
+        return out if ENDS(end is result) else None
+
+    def _follow(self, lam: ir.Lambda, x: Var, space: Space) -> tuple[Var, list[Element]]:
+        """The chain from x as far as it leads in `lam`, and its last array."""
         out: list[Element] = []
-        now = x
         for s in lam.stms:
-            step = self._step(s, now, space)
+            step = self._step(s, x, space)
             if step is not None:
-                now, element = step
+                x, element = step
                 if element is not None:
                     out.append(element)
-        return out if ENDS(now is result) else None
+        return x, out
 
     def _step(self, s: ir.Stm, x: Var, space: Space) -> tuple[Var, Element | None] | None:
         """The chain's next array and what leads there, if this statement continues it."""
@@ -224,11 +228,13 @@ class Finder:
             case ir.Scatter() as e if x in e.dests and self.fixed((e.width,)):
                 return self._scattered(s, e, x, space)
             case ir.If() as e if x in e.then.free() or x in e.orelse.free():
-                for v, a, c in zip(s.pat, e.then.result, e.orelse.result, strict=True):
-                    if v.type != x.type:
-                        continue
-                    then, orelse = self.chain(e.then, x, a, space), self.chain(e.orelse, x, c, space)
-                    if then is not None and orelse is not None and (then or orelse):
+                results = [r for r in zip(s.pat, e.then.result, e.orelse.result, strict=True) if r[0].type == x.type]
+                if not results:
+                    return None
+                # Once, not for each of the results: branches in branches would take time exponential in their depth.
+                (one, then), (other, orelse) = (self._follow(side, x, space) for side in (e.then, e.orelse))
+                for v, a, c in results:
+                    if ENDS(a is one) and ENDS(c is other) and (then or orelse):
                         cond = None if CONDITION_COMPUTABLE(self.computable(e.cond)) else Slot(BOOL, space)
                         return v, Branch(s, then, orelse, cond)
             case ir.Loop() as e if x in e.inits:
