@@ -533,7 +533,7 @@ def test_warnings_and_structure(futad):
 -- input { 1 } output { 2 }
 -- structure gpu { SegMap 1 }
 -- warning: not used
--- warning: attribute 'opaque'
+-- warning: attribute '#.opaque
 entry main (x: i32) = let y = 3 in #[opaque] (x + 1)
 """
     done = futad("test", futad.file("w.fut", text))
